@@ -1,0 +1,135 @@
+# Needs Python >= 3.11, make and coreutils; nothing else. The environments are made here, on first use.
+
+PYTHON ?= python3
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null)
+
+# One environment for plain python3, one per version for any other, so that none destroys another.
+VENV := $(if $(filter python3,$(PYTHON)),.venv,.venv-$(basename $(VERSION)))
+BIN := $(VENV)/bin
+
+# Stamps carry the version: when python3 becomes another Python, they are gone and the environment is made anew.
+MADE := $(VENV)/.made-$(VERSION)
+DEMO := $(VENV)/.demo-$(VERSION)
+DEV := $(VENV)/.dev-$(VERSION)
+
+EVERY_BRANCH := durable_graph/core/*,durable_graph/channels/*,durable_graph/records.py
+SUPPORTED := 3.11 3.12 3.13
+PYTEST = $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadgroup
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test test-all suite lint types bench format coverage clean
+
+define HELP
+make demo        triage a log with an agent graph that survives a crash   (LOG=path for your own log)
+make test        the test suite                                           (ARGS="-k resume" goes to pytest)
+make test-all    the same and the slow tests, on each of Python $(SUPPORTED) found here
+make lint        ruff, formatting, import floors
+make types       basedpyright on the packages, mypy on tests/typing
+make bench       timings side by side with LangGraph                      (ARGS=... goes to the benchmark)
+make format      let ruff rewrite what it can
+make coverage    the whole suite with branch coverage; fails below the floor
+make clean       remove environments, caches and build output
+
+PYTHON=python3.12 picks another Python. Plain python3 lives in .venv, any other in .venv-<version> (.venv-3.12).
+uv is used when it is on the PATH, else venv and pip. Versions are pinned in constraints.txt.
+endef
+
+help:
+	$(info $(HELP))
+	@:
+
+# --- environments ----------------------------------------------------------------------------------------------------
+
+CURE = Install Python 3.11 or newer, or name one that you have: make $(MAKECMDGOALS) PYTHON=python3.12
+
+$(MADE):
+	@test -n "$(VERSION)" || { echo "error: '$(PYTHON)' does not run. $(CURE)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	{ echo "error: '$(PYTHON)' is Python $(VERSION), which is too old. $(CURE)" >&2; exit 1; }
+	@echo "creating $(VENV) with Python $(VERSION) ..."
+	@rm -rf $(VENV)
+	@if command -v uv >/dev/null 2>&1; \
+	then uv venv -q --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(VENV); \
+	else $(PYTHON) -m venv $(VENV); fi
+	@touch $@
+
+# $(call install,WHAT): into the environment, editable, at the pinned versions. setuptools first, because without build
+# isolation its version is pinned too. -qq keeps pip's notices away, not its errors.
+define install
+if command -v uv >/dev/null 2>&1; \
+then pip="uv pip install -q --python $(BIN)/python -c constraints.txt"; \
+else pip="$(BIN)/python -m pip install -qq -c constraints.txt"; fi; \
+$$pip setuptools && $$pip --no-build-isolation -e '$(1)'
+endef
+
+$(DEMO): $(MADE) pyproject.toml constraints.txt
+	@echo "installing durable_graph into $(VENV) ..."
+	@$(call install,.)
+	@touch $@
+
+$(DEV): $(MADE) pyproject.toml constraints.txt
+	@echo "installing durable_graph and its development tools into $(VENV) ..."
+	@$(call install,.[dev])
+	@touch $(DEMO) $@
+
+# --- what people run -------------------------------------------------------------------------------------------------
+
+demo: $(DEMO)
+	@$(BIN)/python examples/log_triage.py $(if $(LOG),"$(LOG)")
+
+test: $(DEV)
+	@$(PYTEST) -m "not slow" $(ARGS)
+
+# The whole suite on one Python; test-all runs it on each.
+suite: $(DEV)
+	@$(PYTEST) $(ARGS)
+
+# A pyenv shim stands on the PATH for Pythons that it then refuses to run, so each candidate is tried.
+test-all:
+	@found=; \
+	for version in $(SUPPORTED); do \
+	    which=; \
+	    for python in $(PYTHON) python$$version "$$HOME"/.pyenv/versions/$$version.*/bin/python$$version; do \
+	        if $$python -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$$version')" >/dev/null 2>&1; \
+	        then which=$$python; break; fi; \
+	    done; \
+	    if test -n "$$which"; then found="$$found $$which"; \
+	    else echo "missing: Python $$version is not on this machine; nothing is tested on it"; fi; \
+	done; \
+	test -n "$$found" || { echo "error: none of Python $(SUPPORTED) found" >&2; exit 1; }; \
+	failed=; \
+	for python in $$found; do \
+	    echo "--- $$($$python --version)"; \
+	    $(MAKE) --no-print-directory suite PYTHON=$$python || failed="$$failed $$python"; \
+	done; \
+	test -z "$$failed" || { echo "failed on:$$failed" >&2; exit 1; }
+
+lint: $(DEV)
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/lint-imports
+
+types: $(DEV)
+	@$(BIN)/basedpyright --pythonpath $(BIN)/python
+	@$(BIN)/mypy --strict tests/typing
+
+bench: $(DEV)
+	@$(BIN)/python tests/performance/bench.py $(ARGS)
+
+format: $(DEV)
+	@$(BIN)/ruff check --fix-only --quiet
+	@$(BIN)/ruff format
+
+# Two floors: coverage.report.fail_under for all, and every branch where a decision is taken or a value accumulates.
+coverage: $(DEV)
+	@$(PYTEST) --cov --cov-report=term-missing:skip-covered $(ARGS)
+	@echo "where every branch counts:"
+	@$(BIN)/coverage report --include='$(EVERY_BRANCH)' --fail-under=100
+
+clean:
+	@rm -rf .venv .venv-* build dist *.egg-info .coverage .coverage.* htmlcov
+	@rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@for depth in '*' '*/*' '*/*/*' '*/*/*/*'; do rm -rf $$depth/__pycache__; done

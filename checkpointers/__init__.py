@@ -1,0 +1,36 @@
+"""Where runs are kept: memory and SQLite.
+
+    from checkpointers import SqliteSaver
+    graph.compile(checkpointer=SqliteSaver("runs.db"))
+
+One class serves sync and async callers; `MemorySaver` and `AsyncSqliteSaver` are the same classes under the names
+people know. A backend is imported when it is first named, so nobody pays for one that is not used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from checkpointers.memory import InMemorySaver, MemorySaver
+    from checkpointers.sqlite import AsyncSqliteSaver, SqliteSaver
+
+__all__ = ["AsyncSqliteSaver", "InMemorySaver", "MemorySaver", "SqliteSaver"]
+
+_HOMES = {
+    "AsyncSqliteSaver": "checkpointers.sqlite",
+    "InMemorySaver": "checkpointers.memory",
+    "MemorySaver": "checkpointers.memory",
+    "SqliteSaver": "checkpointers.sqlite",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

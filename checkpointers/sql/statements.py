@@ -1,0 +1,143 @@
+"""The fixed texts of the hot path on SQLite, and the DDL of a fresh database.
+
+Fixed, because a compiled statement costs 2.6 times as much and importing SQLAlchemy half a second; tests hold all of
+them against `checkpointers.sql.tables`. Rules they follow, each found by a failure:
+
+- every statement that writes reads the fence (`no` and `epoch`) itself; rowcount 0 is a refusal
+- no RETURNING: what `execute` ran with it is not committed until it is fetched
+- none starts with WITH: its rowcount would be -1
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "APPEND",
+    "CREATE",
+    "CREATE_THREAD",
+    "FIND_LANE",
+    "FIND_ROW",
+    "FIND_THREAD",
+    "HOLDS",
+    "LANES",
+    "NEW_LANE",
+    "RANGES",
+    "RELEASE",
+    "ROWS_FROM_BASE",
+    "TABLES",
+    "TAKE_OVER",
+]
+
+# --- commit --------------------------------------------------------------------------------------------------------
+
+APPEND: Final = """\
+INSERT INTO record (thread, lane, part, seq, kind, data)
+SELECT no, ?, ?, ?, ?, ? FROM thread WHERE no = ? AND epoch = ?
+ON CONFLICT DO NOTHING"""
+"""One row under its fence. Parameters: a Row followed by a Claim."""
+
+NEW_LANE: Final = """\
+INSERT INTO lane (thread, lane, ns, parent_lane, parent_seq)
+SELECT no, ?, ?, ?, ? FROM thread WHERE no = ? AND epoch = ?
+ON CONFLICT DO NOTHING"""
+"""One lane under its fence. Parameters: lane, ns, parent_lane, parent_seq, and a Claim."""
+
+RELEASE: Final = """\
+UPDATE thread SET owner = NULL, status = ?
+WHERE no = ? AND epoch = ? AND (owner IS NOT NULL OR status <> ?)"""
+"""Give the thread back, unless it was given back like this before. Parameters: status, a Claim, status."""
+
+HOLDS: Final = "SELECT 1 FROM thread WHERE no = ? AND epoch = ?"
+
+FIND_ROW: Final = """\
+SELECT lane, part, seq, kind, data FROM record WHERE thread = ? AND lane = ? AND part = ? AND seq = ?"""
+
+FIND_LANE: Final = "SELECT lane, ns, parent_lane, parent_seq FROM lane WHERE thread = ? AND lane = ?"
+
+# --- claim ---------------------------------------------------------------------------------------------------------
+
+CREATE_THREAD: Final = """\
+INSERT INTO thread (key, epoch, owner, status) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"""
+
+TAKE_OVER: Final = """\
+UPDATE thread SET epoch = ?, owner = ?, status = ?
+WHERE key = ? AND epoch = ? AND NOT EXISTS (
+    SELECT 1 FROM record WHERE record.thread = thread.no AND lane = ? AND part = 0 AND seq > ?
+)"""
+
+# --- load ----------------------------------------------------------------------------------------------------------
+
+FIND_THREAD: Final = "SELECT no, epoch, owner, status FROM thread WHERE key = ?"
+
+LANES: Final = """\
+SELECT lane, ns, parent_lane, parent_seq, coalesce((
+    SELECT max(seq) FROM record WHERE record.thread = lane.thread AND record.lane = lane.lane AND part = 0
+), 0)
+FROM lane WHERE thread = ? ORDER BY lane"""
+
+ROWS_FROM_BASE: Final = """\
+SELECT lane, part, seq, kind, data FROM record
+WHERE thread = ? AND lane = ? AND part = 0 AND seq >= coalesce((
+    SELECT max(seq) FROM record INDEXED BY record_base
+    WHERE thread = ? AND lane = ? AND part = 0 AND kind = 1 AND seq <= ?
+), 0)
+ORDER BY seq"""
+"""Parameters: thread, lane, thread, lane, upto (Python 3.12 frowns on ?1 with a tuple). INDEXED BY: left to itself
+SQLite walks back over all rows since the base to find it."""
+
+RANGES: Final = """\
+SELECT wanted.key, record.lane, record.part, seq, kind, data
+FROM json_each(?) AS wanted CROSS JOIN record
+WHERE thread = ?
+    AND lane = json_extract(wanted.value, '$[0]') AND part = json_extract(wanted.value, '$[1]')
+    AND seq BETWEEN json_extract(wanted.value, '$[2]') AND json_extract(wanted.value, '$[3]')"""
+"""Rows of many ranges in one statement. Parameters: the RowRanges as JSON, and the thread. Each row comes with the
+number of its range; CROSS JOIN keeps SQLite walking the ranges and not the table."""
+
+# --- a fresh database ----------------------------------------------------------------------------------------------
+
+TABLES: Final = {
+    "thread": frozenset({"no", "key", "epoch", "owner", "status"}),
+    "lane": frozenset({"thread", "lane", "ns", "parent_lane", "parent_seq"}),
+    "record": frozenset({"thread", "lane", "part", "seq", "kind", "data"}),
+    "durable_graph_version": frozenset({"version_num"}),
+}
+"""Our tables and their columns, by which a database of ours is known."""
+
+CREATE: Final = (
+    """\
+CREATE TABLE durable_graph_version (
+    version_num VARCHAR(32) NOT NULL,
+    CONSTRAINT durable_graph_version_pkc PRIMARY KEY (version_num)
+)""",
+    """\
+CREATE TABLE lane (
+    thread INTEGER NOT NULL,
+    lane INTEGER NOT NULL,
+    ns BLOB NOT NULL,
+    parent_lane INTEGER NOT NULL,
+    parent_seq INTEGER NOT NULL,
+    CONSTRAINT lane_pk PRIMARY KEY (thread, lane)
+)""",
+    """\
+CREATE TABLE record (
+    thread INTEGER NOT NULL,
+    lane INTEGER NOT NULL,
+    part INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    CONSTRAINT record_pk PRIMARY KEY (thread, lane, part, seq)
+)""",
+    "CREATE INDEX record_base ON record (thread, lane, seq) WHERE part = 0 AND kind = 1",
+    """\
+CREATE TABLE thread (
+    no INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    "key" BLOB NOT NULL,
+    epoch INTEGER NOT NULL,
+    owner TEXT,
+    status TEXT NOT NULL,
+    CONSTRAINT thread_key UNIQUE ("key")
+)""",
+)

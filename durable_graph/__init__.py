@@ -1,0 +1,127 @@
+"""durable_graph: a durable-execution engine for agent graphs.
+
+    from durable_graph import END, START, StateGraph
+
+Everything public is here; names are loaded when they are first used, so that importing this costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from durable_graph.errors import (
+        DurableGraphError,
+        EmptyInputError,
+        GraphError,
+        GraphInterrupt,
+        GraphRecursionError,
+        InternalError,
+        InvalidUpdateError,
+        NodeFailure,
+        StorageError,
+        ThreadBusy,
+        UnfinishedRunError,
+        UnknownInterruptError,
+        UsageError,
+    )
+    from durable_graph.graph import CompiledStateGraph, StateGraph
+    from durable_graph.persistence.checkpointer import Checkpointer
+    from durable_graph.persistence.type_registry import register_type
+    from durable_graph.runtime import (
+        ExecutionInfo,
+        Runtime,
+        get_config,
+        get_runtime,
+        get_stream_writer,
+        interrupt,
+    )
+    from durable_graph.schema import IsLastStep, RemainingSteps
+    from durable_graph.types import (
+        END,
+        START,
+        Command,
+        Config,
+        GraphOutput,
+        Interrupt,
+        Overwrite,
+        RetryPolicy,
+        Send,
+        StateSnapshot,
+        StateTask,
+        StreamPart,
+        StreamWriter,
+    )
+
+__all__ = [
+    "END",
+    "START",
+    "Checkpointer",
+    "Command",
+    "CompiledStateGraph",
+    "Config",
+    "DurableGraphError",
+    "EmptyInputError",
+    "ExecutionInfo",
+    "GraphError",
+    "GraphInterrupt",
+    "GraphOutput",
+    "GraphRecursionError",
+    "InternalError",
+    "Interrupt",
+    "InvalidUpdateError",
+    "IsLastStep",
+    "NodeFailure",
+    "Overwrite",
+    "RemainingSteps",
+    "RetryPolicy",
+    "Runtime",
+    "Send",
+    "StateGraph",
+    "StateSnapshot",
+    "StateTask",
+    "StorageError",
+    "StreamPart",
+    "StreamWriter",
+    "ThreadBusy",
+    "UnfinishedRunError",
+    "UnknownInterruptError",
+    "UsageError",
+    "get_config",
+    "get_runtime",
+    "get_stream_writer",
+    "interrupt",
+    "register_type",
+]
+
+_HOMES = {
+    "durable_graph.errors": (
+        "DurableGraphError EmptyInputError GraphError GraphInterrupt GraphRecursionError InternalError "
+        "InvalidUpdateError NodeFailure StorageError ThreadBusy UnfinishedRunError UnknownInterruptError UsageError"
+    ),
+    "durable_graph.graph": "CompiledStateGraph StateGraph",
+    "durable_graph.persistence.checkpointer": "Checkpointer",
+    "durable_graph.persistence.type_registry": "register_type",
+    "durable_graph.runtime": "ExecutionInfo Runtime get_config get_runtime get_stream_writer interrupt",
+    "durable_graph.schema": "IsLastStep RemainingSteps",
+    "durable_graph.types": (
+        "END START Command Config GraphOutput Interrupt Overwrite RetryPolicy Send StateSnapshot StateTask StreamPart "
+        "StreamWriter"
+    ),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,175 @@
+"""From what tasks wrote to the next state: one fold per key, in path order, whatever order they finished in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from durable_graph.channels import LastValue
+from durable_graph.errors import NodeFailure
+from durable_graph.records import Change
+from durable_graph.types import MISSING, Overwrite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from durable_graph.channels import BaseChannel
+    from durable_graph.core.planning import Task
+    from durable_graph.core.program import Checks, Program
+    from durable_graph.records import Write
+
+__all__ = ["Blamed", "apply_tasks", "apply_writes", "merge_changes", "preview"]
+
+
+class Blamed(Exception):
+    """An update was refused. `paths` are the tasks whose writes took part; `error` is what to raise."""
+
+    def __init__(self, error: Exception, paths: Sequence[str]) -> None:
+        super().__init__(error)
+        self.error = error
+        self.paths = tuple(paths)
+
+
+def apply_tasks(program: Program, values: dict[str, Any], tasks: Sequence[Task]) -> dict[str, Change]:
+    """Fold the writes of finished tasks into `values` (which the run owns) and say what changed.
+
+    Raises:
+        Blamed: a channel or the state's schema refused; `values` is then of no further use.
+    """
+    if len(tasks) == 1:
+        gathered = _gather(tasks[0].writes or ())
+    else:
+        gathered: dict[str, list[Write]] = {}
+        for task in tasks:
+            for write in task.writes or ():
+                gathered.setdefault(write.key, []).append(write)
+    changes: dict[str, Change] = {}
+    checks = program.checks
+    for key, writes in gathered.items():
+        try:
+            change = _fold(program.channels[key], key, values, writes)
+            if checks is not None and key in checks.result_keys:
+                change = _checked(checks, key, values, change)
+            changes[key] = change
+        except Exception as error:
+            writers = [task for task in tasks if any(write.key == key for write in task.writes or ())]
+            raise Blamed(_explain(error, key, writers), [task.path for task in writers]) from error
+    for key in program.transient:
+        if key in values and key not in changes:
+            _pass(program.channels[key], key, values, changes)
+    if checks is not None and checks.checks_state and changes:
+        _check_state(checks, values, tasks)
+    return changes
+
+
+def apply_writes(program: Program, values: dict[str, Any], writes: Sequence[Write]) -> dict[str, Change]:
+    """Fold writes that belong to no task (a Command given as input) into `values`."""
+    return {key: _fold(program.channels[key], key, values, found) for key, found in _gather(writes).items()}
+
+
+def preview(
+    channels: Mapping[str, BaseChannel[Any, Any]],
+    values: Mapping[str, Any],
+    writes: Sequence[Write],
+    copy: Callable[[Any], Any],
+) -> dict[str, Any]:
+    """The values as they would be after these writes, e.g. for a router; `values` stay as they are.
+
+    `copy` makes an independent copy of a value: a user's reducer may change its left argument in place.
+    """
+    seen = dict(values)
+    for key, found in _gather(writes).items():
+        channel, raw, old = channels[key], [write.value for write in found], seen.get(key, MISSING)
+        suffix = channel.appended(old, raw)
+        if suffix is not None:
+            seen[key] = [*(old if type(old) is list else ()), *suffix]
+            continue
+        value = channel.update(old if type(channel) is LastValue else copy(old), raw)
+        if value is MISSING:
+            seen.pop(key, None)
+        else:
+            seen[key] = value
+    return seen
+
+
+def merge_changes(before: Mapping[str, Change], after: Mapping[str, Change]) -> dict[str, Change]:
+    """What changed in all, where no checkpoint lies between the two."""
+    merged = dict(before)
+    for key, change in after.items():
+        old = merged.get(key)
+        if old is None or change.suffix is None:
+            merged[key] = change
+        elif old.suffix is None:  # appended to a value that is new itself
+            merged[key] = Change(change.value)
+        else:
+            merged[key] = Change(change.value, [*old.suffix, *change.suffix])
+    return merged
+
+
+def _gather(writes: Sequence[Write]) -> dict[str, list[Write]]:
+    gathered: dict[str, list[Write]] = {}
+    for write in writes:
+        gathered.setdefault(write.key, []).append(write)
+    return gathered
+
+
+def _fold(channel: BaseChannel[Any, Any], key: str, values: dict[str, Any], writes: list[Write]) -> Change:
+    first = writes[0]
+    if type(channel) is LastValue and len(writes) == 1 and type(first.value) is not Overwrite:
+        values[key] = first.value  # by far the most common case, without a call
+        return Change(first.value, None, first.data)
+    raw = [write.value for write in writes]
+    old = values.get(key, MISSING)
+    suffix = channel.appended(old, raw)
+    if suffix is not None:
+        # A single list write whose elements are the suffix: its encoding can be used as it is.
+        data = first.data if len(writes) == 1 and isinstance(first.value, list) else None
+        if type(old) is list:
+            cast("list[Any]", old).extend(
+                suffix
+            )  # the run owns the list, tasks and streams hold copies: O(what was added)
+        else:
+            old = values[key] = list(suffix)
+        return Change(old, suffix, data)
+    value = channel.update(old, raw)
+    if value is MISSING:
+        values.pop(key, None)
+        return Change(MISSING)
+    values[key] = value
+    kept = len(writes) == 1 and value is first.value
+    return Change(value, None, first.data if kept else None)
+
+
+def _pass(channel: BaseChannel[Any, Any], key: str, values: dict[str, Any], changes: dict[str, Change]) -> None:
+    value = channel.passed(values[key])
+    if value is MISSING:
+        del values[key]
+        changes[key] = Change(MISSING)
+    elif value is not values[key]:
+        values[key] = value
+        changes[key] = Change(value)
+
+
+def _checked(checks: Checks, key: str, values: dict[str, Any], change: Change) -> Change:
+    value = checks.validate_result(key, change.value, values, added=change.suffix)
+    if value is change.value:
+        return change
+    values[key] = value
+    return Change(value)
+
+
+def _check_state(checks: Checks, values: dict[str, Any], tasks: Sequence[Task]) -> None:
+    try:
+        checks.validate_state(values)
+    except Exception as error:
+        writers = [task for task in tasks if task.writes]
+        raise Blamed(_explain(error, None, writers), [task.path for task in writers]) from error
+
+
+def _explain(error: Exception, key: str | None, writers: Sequence[Task]) -> Exception:
+    names = ", ".join(sorted({repr(task.name) for task in writers}))
+    place = f"written by {'nodes' if len(writers) > 1 else 'node'} {names}"
+    if isinstance(error, NodeFailure):
+        error.what = f"{error.what} ({place})"
+    else:
+        error.add_note(f"While the writes of {names} were applied" + (f" to key {key!r}." if key else "."))
+    return error

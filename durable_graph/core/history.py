@@ -1,0 +1,103 @@
+"""A stored checkpoint as a user sees it: `StateSnapshot`.
+
+Two views. *Live* (the newest checkpoint of a thread): results of finished tasks are in `values`, finished nodes are
+no longer in `next`. *Historical* (a checkpoint asked for by id, and all of history): the checkpoint as it was saved;
+what its tasks did is in `tasks[].result`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from durable_graph.core import identity, streaming
+from durable_graph.core.applying import preview
+from durable_graph.errors import InvalidUpdateError
+from durable_graph.types import ROOT, StateSnapshot, StateTask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from durable_graph.core.program import Program
+    from durable_graph.records import Address, Frontier, StoredCheckpoint
+    from durable_graph.types import Config
+
+__all__ = ["config_of", "empty_snapshot", "snapshot"]
+
+
+def config_of(thread: str, address: Address) -> Config:
+    """The config that addresses a checkpoint."""
+    found = identity.checkpoint_id(address)
+    return {"configurable": {"thread_id": thread, "checkpoint_ns": "", "checkpoint_id": found}}
+
+
+def empty_snapshot(config: Config) -> StateSnapshot:
+    """What an unknown thread shows."""
+    return StateSnapshot({}, (), config, None, None, None, (), ())
+
+
+def snapshot(
+    program: Program, thread: str, stored: StoredCheckpoint, *, live: bool, copy: Callable[[Any], Any]
+) -> StateSnapshot:
+    """A checkpoint as a user sees it."""
+    values = {**program.initial_values(), **stored.values}
+    tasks = [_state_task(*one, stored, live=live) for one in _paths(stored.step.frontier)]
+    tasks = [task._replace(id=identity.task_id(thread, stored.address, path)) for path, task in tasks]
+    done = [record for _, record in sorted(stored.pending.items()) if record.writes is not None]
+    if live:
+        for record in done:
+            try:
+                values = preview(program.channels, values, record.writes or (), copy)
+            except InvalidUpdateError:
+                continue  # two finished tasks contradict each other; the step will fail, reading must not
+    finished = {record.path for record in done} if live else set[str]()
+    paths = [path for path, _ in _paths(stored.step.frontier)]
+    created = datetime.fromtimestamp(stored.step.created_at / 1000, UTC).isoformat() if stored.step.created_at else None
+    return StateSnapshot(
+        values=_visible(program, values, copy),
+        next=tuple(task.name for path, task in zip(paths, tasks, strict=True) if path not in finished),
+        config=config_of(thread, stored.address),
+        metadata=_metadata(stored),
+        created_at=created,
+        parent_config=config_of(thread, stored.parent) if stored.parent is not None else None,
+        tasks=tuple(tasks),
+        interrupts=tuple(
+            asked for task in tasks for asked in task.interrupts if live is False or asked.id not in stored.answers
+        ),
+    )
+
+
+def _paths(frontier: Frontier) -> list[tuple[str, str]]:
+    """Path and node name of each task, by name alone: the graph may have changed since this was stored."""
+    found = [(name, name) for name in frontier.nodes]
+    return found + [(identity.push_path(send.node, index), send.node) for index, send in enumerate(frontier.sends)]
+
+
+def _state_task(path: str, node: str, stored: StoredCheckpoint, *, live: bool) -> tuple[str, StateTask]:
+    record = stored.pending.get(path)
+    public = ("push", node, int(path.rpartition("#")[2])) if "#" in path else ("pull", node)
+    if record is None:
+        return path, StateTask("", node, public)
+    result: Any = None if record.writes is None else (streaming.written(record.writes) or {})
+    error = None if record.error is None else f"{record.error.type}: {record.error.message}"
+    waits = record.writes is None
+    asked = tuple(one for one in record.interrupts if not live or (waits and one.id not in stored.answers))
+    return path, StateTask("", node, public, error, asked, None, result)
+
+
+def _visible(program: Program, values: dict[str, Any], copy: Callable[[Any], Any]) -> Any:
+    if program.root:
+        return copy(values.get(ROOT))
+    return {key: copy(values[key]) for key in program.channels if key in values}
+
+
+def _metadata(stored: StoredCheckpoint) -> dict[str, Any]:
+    step = stored.step
+    found: dict[str, Any] = {**step.metadata, "source": step.source, "step": step.step, "parents": {}}
+    if step.run_id:
+        found["run_id"] = step.run_id
+    if step.stop:
+        found["stop"] = step.stop
+    if step.fingerprint:
+        found["fingerprint"] = step.fingerprint
+    return found

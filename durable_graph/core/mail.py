@@ -1,0 +1,91 @@
+"""The only way into the core: what drivers report about tasks. Times are seconds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from durable_graph.core.planning import Task
+    from durable_graph.records import ErrorRecord, Write
+    from durable_graph.types import Interrupt, Send
+
+__all__ = ["Failed", "Finished", "Interrupted", "Mail", "Said"]
+
+
+class Finished:
+    """A task ended well."""
+
+    __slots__ = ("answered", "duration", "routes", "started", "task", "writes")
+
+    def __init__(
+        self,
+        task: Task,
+        writes: Sequence[Write],
+        routes: Sequence[str | Send] = (),
+        answered: tuple[str, ...] = (),
+        started: float = 0.0,
+        duration: float = 0.0,
+    ) -> None:
+        self.task = task
+        self.writes = writes
+        self.routes = routes
+        self.answered = answered
+        self.started = started
+        self.duration = duration
+
+
+class Failed:
+    """A task raised. `rejected` are the ids of interrupts whose stored answers did not fit."""
+
+    __slots__ = ("duration", "error", "record", "rejected", "started", "task")
+
+    def __init__(
+        self,
+        task: Task,
+        error: BaseException,
+        record: ErrorRecord,
+        rejected: tuple[str, ...] = (),
+        started: float = 0.0,
+        duration: float = 0.0,
+    ) -> None:
+        self.task = task
+        self.error = error
+        self.record = record
+        self.rejected = rejected
+        self.started = started
+        self.duration = duration
+
+
+class Interrupted:
+    """A task asked for a human."""
+
+    __slots__ = ("answered", "duration", "interrupts", "started", "task")
+
+    def __init__(
+        self,
+        task: Task,
+        interrupts: Sequence[Interrupt],
+        answered: tuple[str, ...] = (),
+        started: float = 0.0,
+        duration: float = 0.0,
+    ) -> None:
+        self.task = task
+        self.interrupts = tuple(interrupts)
+        self.answered = answered
+        self.started = started
+        self.duration = duration
+
+
+class Said:
+    """A running task wrote to the custom stream."""
+
+    __slots__ = ("data", "task")
+
+    def __init__(self, task: Task, data: Any) -> None:
+        self.task = task
+        self.data = data
+
+
+Mail: TypeAlias = Finished | Failed | Interrupted | Said

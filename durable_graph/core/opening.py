@@ -1,0 +1,70 @@
+"""How a run begins: what a request means for the checkpoint it finds.
+
+Every refusal here happens before anything is stored.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from durable_graph.core.interrupts import resolve_answers
+from durable_graph.errors import EmptyInputError, UnfinishedRunError
+from durable_graph.types import MISSING
+
+if TYPE_CHECKING:
+    from durable_graph.core.request import Request
+    from durable_graph.records import StoredCheckpoint
+    from durable_graph.types import Interrupt
+
+__all__ = ["answers_of", "check_request", "open_interrupts", "unfinished"]
+
+
+def unfinished(stored: StoredCheckpoint | None) -> bool:
+    """Whether a thread's last run waits or was cut short."""
+    return stored is not None and bool(stored.step.frontier.nodes or stored.step.frontier.sends)
+
+
+def open_interrupts(stored: StoredCheckpoint) -> list[Interrupt]:
+    """The questions of a checkpoint that nobody answered yet, in path order of their tasks."""
+    tasks = [task for _, task in sorted(stored.pending.items()) if task.writes is None]
+    return [asked for task in tasks for asked in task.interrupts if asked.id not in stored.answers]
+
+
+def check_request(request: Request, stored: StoredCheckpoint | None) -> None:
+    """Refuse what does not fit the thread as it is.
+
+    Raises:
+        EmptyInputError: no input, and nothing is stored.
+        UnfinishedRunError: new input, and the last run is not over.
+    """
+    if request.kind == "input":
+        if unfinished(stored) and request.on_unfinished != "abandon":
+            assert stored is not None  # noqa: S101 - unfinished() looked; this tells the type checker
+            raise UnfinishedRunError(_why_unfinished(request, stored))
+    elif stored is None and (request.kind == "continue" or request.resume is not MISSING):
+        what = f"thread {request.thread!r} has no run that could go on, and no input was given"
+        raise EmptyInputError(what)
+
+
+def answers_of(request: Request, stored: StoredCheckpoint | None) -> dict[str, Any]:
+    """The answers a Command brings, by interrupt id.
+
+    Raises:
+        UnknownInterruptError: they fit no open interrupt.
+    """
+    if request.resume is MISSING:
+        return {}
+    return resolve_answers(request.resume, open_interrupts(stored) if stored is not None else [])
+
+
+def _why_unfinished(request: Request, stored: StoredCheckpoint) -> str:
+    frontier = stored.step.frontier
+    names = sorted({*frontier.nodes, *(send.node for send in frontier.sends)})
+    asked = open_interrupts(stored)
+    if asked:
+        state = f"waits for an answer to {', '.join(f'{one.id} ({one.value!r})' for one in asked)}"
+    elif stored.step.stop:
+        state = f"stopped at a breakpoint {stored.step.stop} {', '.join(names)}"
+    else:
+        state = f"was cut short before {', '.join(names)} had finished"
+    return f"new input for thread {request.thread!r}, whose last run {state}"

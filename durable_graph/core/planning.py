@@ -1,0 +1,138 @@
+"""From a frontier to tasks: which nodes run in a superstep, and under which name.
+
+Order is the order in which results are applied: nodes by name, then Sends as they were sent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from durable_graph.core import identity
+from durable_graph.core.program import matches
+from durable_graph.errors import UnknownNodeError
+from durable_graph.types import END, MISSING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from durable_graph.core.program import NodeNames, NodeSpec, Program
+    from durable_graph.records import Address, ErrorRecord, Frontier, Write
+    from durable_graph.types import Interrupt, Send
+
+__all__ = ["Task", "breakpoint_hit", "follow", "plan"]
+
+
+class Task:
+    """One execution of a node in one superstep. `arg` is the input of a Send, MISSING for a node that reads the state.
+
+    After it ran: `writes` and `routes` when it finished, `interrupts` when it waits, `error` when it failed.
+    `stored` says that this result is durable already; `delay` (seconds) comes before the next attempt.
+    """
+
+    __slots__ = (
+        "answered",
+        "arg",
+        "attempt",
+        "delay",
+        "duration",
+        "error",
+        "failure",
+        "interrupts",
+        "jitter",
+        "origin",
+        "path",
+        "rejected",
+        "routes",
+        "spec",
+        "started",
+        "stored",
+        "writes",
+    )
+
+    def __init__(self, spec: NodeSpec, path: str, origin: tuple[str, Address], arg: Any = MISSING) -> None:
+        self.spec = spec
+        self.path = path
+        self.origin = origin
+        self.arg = arg
+        self.attempt = 1
+        self.delay = 0.0
+        self.jitter = False
+        self.started = 0.0
+        self.duration = 0.0
+        self.stored = False
+        self.writes: Sequence[Write] | None = None
+        self.routes: Sequence[str | Send] = ()
+        self.interrupts: tuple[Interrupt, ...] = ()
+        self.answered: tuple[str, ...] = ()
+        self.rejected: tuple[str, ...] = ()
+        self.error: BaseException | None = None
+        self.failure: ErrorRecord | None = None
+
+    @property
+    def id(self) -> str:
+        """Computed when somebody asks: most tasks are never asked."""
+        return identity.task_id(*self.origin, self.path)
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.spec.name
+
+    def __repr__(self) -> str:
+        return f"Task({self.path!r}, attempt={self.attempt})"
+
+
+def plan(program: Program, frontier: Frontier, origin: tuple[str, Address]) -> list[Task]:
+    """The tasks of the step that follows a checkpoint; `origin` is its thread and address.
+
+    Raises:
+        UnknownNodeError: the frontier names a node this program lacks (the graph changed since it was stored).
+    """
+    nodes = program.nodes
+    try:
+        tasks = [Task(nodes[name], name, origin) for name in frontier.nodes]
+        if frontier.sends:
+            tasks += [
+                Task(nodes[send.node], identity.push_path(send.node, index), origin, send.arg)
+                for index, send in enumerate(frontier.sends)
+            ]
+    except KeyError as missing:
+        known = ", ".join(sorted(repr(name) for name, spec in nodes.items() if not spec.hidden))
+        what = (
+            f"thread {origin[0]!r} goes on at node {missing.args[0]!r}, which graph {program.name!r} does not have "
+            f"(it has {known}); the thread was left untouched"
+        )
+        raise UnknownNodeError(what) from None
+    return tasks
+
+
+def breakpoint_hit(names: NodeNames, tasks: Iterable[Task]) -> bool:
+    """Whether one of the tasks' nodes is among the names of a static breakpoint."""
+    return bool(names) and any(matches(names, task.spec) for task in tasks)
+
+
+def follow(
+    program: Program, finished: Iterable[Task], arrived: Mapping[str, tuple[str, ...]]
+) -> tuple[set[str], list[Send], dict[str, tuple[str, ...]]]:
+    """Where finished tasks lead: nodes, Sends, and how far each barrier edge has come."""
+    nodes: set[str] = set()
+    sends: list[Send] = []
+    waiting = dict(arrived)
+    for task in finished:
+        spec = task.spec
+        nodes.update(spec.edges)
+        for route in task.routes:
+            if isinstance(route, str):
+                nodes.add(route)
+            else:
+                sends.append(route)
+        for name in spec.joins:
+            join = program.joins[name]
+            seen = {*waiting.get(name, ()), spec.name}
+            if seen.issuperset(join.sources):
+                nodes.add(join.target)
+                _ = waiting.pop(name, None)
+            else:
+                waiting[name] = tuple(sorted(seen))
+    nodes.discard(END)
+    return nodes, sends, waiting

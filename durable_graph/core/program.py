@@ -1,0 +1,122 @@
+"""A compiled graph: flat tables that a run reads and never changes.
+
+The core looks at names, edges and channels. What a node *does* (its body, how its input is built, its routers) is
+opaque here: `NodeSpec.work` is handed to the driver with the task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from durable_graph.types import MISSING, START
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from durable_graph.channels import BaseChannel
+    from durable_graph.types import RetryPolicy
+
+__all__ = ["Checks", "Join", "NodeNames", "NodeSpec", "Program", "matches"]
+
+NodeNames: TypeAlias = frozenset[str] | Literal["*"]
+"""Some nodes, or all of them."""
+
+
+@dataclass(slots=True, frozen=True, eq=False)
+class NodeSpec:
+    """One node.
+
+    edges: targets of its static edges, END left out.   joins: names of the barrier edges it feeds.
+    keys: the keys of the state it reads; None for all of them.
+    routed: it has routers, so only running it tells where it leads.
+    hidden: it appears in no stream and at no breakpoint.
+    """
+
+    name: str
+    work: Any
+    edges: tuple[str, ...] = ()
+    joins: tuple[str, ...] = ()
+    keys: tuple[str, ...] | None = None
+    routed: bool = False
+    hidden: bool = False
+    retry: tuple[RetryPolicy, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(slots=True, frozen=True)
+class Join:
+    """A barrier edge: `target` runs once every one of `sources` has run."""
+
+    name: str
+    sources: tuple[str, ...]
+    target: str
+
+
+class Checks(Protocol):
+    """What the core asks of a schema. `result_keys` are the keys whose value is checked after it was reduced."""
+
+    @property
+    def checks_state(self) -> bool:
+        """Whether the state as a whole has rules."""
+        ...
+
+    @property
+    def result_keys(self) -> frozenset[str]:
+        """The keys to call `validate_result` for."""
+        ...
+
+    def validate_result(
+        self, key: str, value: Any, values: Mapping[str, Any], *, added: list[Any] | None = None
+    ) -> Any:
+        """The value, coerced; raises when the key cannot hold it."""
+        ...
+
+    def validate_state(self, values: Mapping[str, Any]) -> None:
+        """Raises when the values do not go together."""
+        ...
+
+
+@dataclass(slots=True, frozen=True, eq=False)
+class Program:
+    """What a run needs to know of a graph.
+
+    state_keys: the keys of the state schema; private keys are in `channels` only.
+    output_keys: the keys a run returns.   root: the state is one bare value under "__root__".
+    transient: keys whose channel changes by a step that does not write it.
+    checks: holds values against the schema before they are stored; None when nothing is to be checked.
+    """
+
+    name: str
+    nodes: Mapping[str, NodeSpec]
+    joins: Mapping[str, Join]
+    channels: Mapping[str, BaseChannel[Any, Any]]
+    state_keys: tuple[str, ...]
+    output_keys: tuple[str, ...]
+    fingerprint: str
+    root: bool = False
+    transient: tuple[str, ...] = ()
+    unstored: frozenset[str] = frozenset()
+    checks: Checks | None = None
+    interrupt_before: NodeNames = frozenset()
+    interrupt_after: NodeNames = frozenset()
+    strict: bool = True
+
+    def initial_values(self) -> dict[str, Any]:
+        """The state before anything was written."""
+        found: dict[str, Any] = {}
+        for key, channel in self.channels.items():
+            value = channel.initial()
+            if value is not MISSING:
+                found[key] = value
+        return found
+
+    @property
+    def start(self) -> NodeSpec:
+        """The hidden node that copies the input into the state and follows the edges from START."""
+        return self.nodes[START]
+
+
+def matches(names: NodeNames, spec: NodeSpec) -> bool:
+    """Whether a node is among `names`; "*" means every visible node."""
+    return not spec.hidden if names == "*" else spec.name in names

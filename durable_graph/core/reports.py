@@ -1,0 +1,71 @@
+"""What a run says about its tasks: records for storage, payloads for streams, errors for the caller."""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from durable_graph.core import history
+from durable_graph.records import ErrorRecord, TaskRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from durable_graph.core.planning import Task
+    from durable_graph.core.program import Program
+    from durable_graph.core.request import Request
+    from durable_graph.records import StoredCheckpoint
+
+__all__ = ["error_record", "failure_of", "snapshot_payload", "task_record"]
+
+
+def error_record(error: BaseException) -> ErrorRecord:
+    """An exception as it is stored."""
+    kind = type(error)
+    return ErrorRecord(f"{kind.__module__}.{kind.__qualname__}", str(error), "".join(traceback.format_exception(error)))
+
+
+def task_record(task: Task, *, routes: bool = True, error: BaseException | None = None) -> TaskRecord:
+    """A task as it is stored. `routes=False` where the next frontier says it already."""
+    return TaskRecord(
+        task.path,
+        task.spec.name,
+        "",
+        task.attempt,
+        task.started,
+        task.duration,
+        None if task.writes is None else tuple(task.writes),
+        tuple(task.routes) if routes else (),
+        error_record(error) if error is not None else task.failure,
+        task.interrupts,
+        task.answered,
+        task.rejected,
+    )
+
+
+def failure_of(tasks: Sequence[Task], request: Request, step: int) -> BaseException:
+    """What a failed step raises: the node's own exception, or a group of them where several nodes failed."""
+    errors: list[BaseException] = []
+    for task in tasks:
+        if task.error is not None:
+            place = f"step {step}" + (f" of thread {request.thread!r}" if request.thread else "")
+            tried = f", attempt {task.attempt}" if task.attempt > 1 else ""
+            task.error.add_note(f"During task with name {task.name!r} and id {task.id!r} ({place}{tried}).")
+            errors.append(task.error)
+    if len(errors) == 1:
+        return errors[0]
+    names = ", ".join(repr(task.name) for task in tasks if task.error is not None)
+    return BaseExceptionGroup(f"{len(errors)} tasks of step {step} failed: {names}", errors)
+
+
+def snapshot_payload(program: Program, request: Request, stored: StoredCheckpoint) -> dict[str, Any]:
+    """The "checkpoints" payload of a checkpoint."""
+    shown = history.snapshot(program, request.thread, stored, live=False, copy=request.copy)
+    return {
+        "config": shown.config,
+        "parent_config": shown.parent_config,
+        "values": shown.values,
+        "metadata": shown.metadata,
+        "next": list(shown.next),
+        "tasks": [{"id": task.id, "name": task.name, "interrupts": (), "state": None} for task in shown.tasks],
+    }

@@ -1,0 +1,53 @@
+"""What a caller wants of a run, already checked and normalised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from durable_graph.types import MISSING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from durable_graph.core.program import NodeNames
+    from durable_graph.core.run import Run
+    from durable_graph.records import Write
+    from durable_graph.types import OnUnfinished, Send
+
+__all__ = ["Request"]
+
+
+@dataclass(slots=True)
+class Request:
+    """One call.
+
+    kind: "input" starts a run, "continue" goes on with a stored one, "command" goes on with answers, writes or routes.
+    writes: of the input or of Command.update.   routes: of Command.goto.   resume: of Command.resume.
+    durable: there is a checkpointer.   flush: every superstep is durable before the next one starts.
+    partial: results are stored as they arrive, while siblings still run.
+    limit: how many supersteps may run.   modes: stream modes somebody listens to.
+    copy: makes an independent copy of a value.   began: is told the run once it exists.
+    """
+
+    thread: str
+    kind: Literal["input", "continue", "command"]
+    limit: int
+    copy: Callable[[Any], Any]
+    writes: Sequence[Write] = ()
+    routes: Sequence[str | Send] = ()
+    resume: Any = MISSING
+    durable: bool = False
+    flush: bool = False
+    partial: bool = True
+    before: NodeNames = frozenset()
+    after: NodeNames = frozenset()
+    modes: frozenset[str] = frozenset()
+    on_unfinished: OnUnfinished = "reject"
+    run_id: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    began: Callable[[Run], None] = field(default=lambda _: None)
+
+    def continuing(self) -> Request:
+        """The same call without its input: go on with what is stored."""
+        return replace(self, kind="continue", writes=(), routes=(), resume=MISSING)

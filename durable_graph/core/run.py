@@ -1,0 +1,462 @@
+"""The decisions of a run: what runs next, what a result means, when it stops.
+
+A `Run` is told things (`open`, `receive`, `withdraw`, `arrive`) and answers with what is to be stored. It performs
+nothing; the order of things is in `scripts`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from durable_graph.core import opening, streaming
+from durable_graph.core.applying import Blamed, apply_tasks, apply_writes, merge_changes, preview
+from durable_graph.core.effects import Batch
+from durable_graph.core.mail import Failed, Finished, Interrupted, Said
+from durable_graph.core.planning import breakpoint_hit, follow, plan
+from durable_graph.core.reports import failure_of, snapshot_payload, task_record
+from durable_graph.core.retrying import delay_before_retry
+from durable_graph.errors import GraphRecursionError, NodeFailure, StorageError
+from durable_graph.records import (
+    Address,
+    Change,
+    Frontier,
+    PendingRecord,
+    StepRecord,
+    StoredCheckpoint,
+    TaskRecord,
+)
+from durable_graph.types import START, Send
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from durable_graph.core.mail import Mail
+    from durable_graph.core.planning import Task
+    from durable_graph.core.program import NodeNames, Program
+    from durable_graph.core.request import Request
+    from durable_graph.core.streaming import Event
+    from durable_graph.types import Interrupt
+
+__all__ = ["Outcome", "Run"]
+
+COMMAND_PATH = ""
+"""The path under which writes and routes of a Command given as input are stored: they belong to no task."""
+
+
+class Outcome:
+    """How a run ended. `values` is the state, with the results of finished siblings where it waits."""
+
+    __slots__ = ("interrupts", "values")
+
+    def __init__(self, values: dict[str, Any], interrupts: tuple[Interrupt, ...]) -> None:
+        self.values = values
+        self.interrupts = interrupts
+
+
+class Run:
+    """One run over one thread. `values` is its own: nobody else holds a mutable part of it."""
+
+    def __init__(self, program: Program, request: Request, stored: StoredCheckpoint | None) -> None:
+        self.program = program
+        self.request = request
+        self.stored = stored
+        self.values = program.initial_values()
+        self.frontier = Frontier()
+        self.step = -1
+        self.parent: Address | None = None
+        self.address = Address(0, 0, 0)
+        self.answers: dict[str, Any] = {}
+        if stored is not None:
+            self.values.update((key, value) for key, value in stored.values.items() if key in program.channels)
+            self.frontier = stored.step.frontier
+            self.step = stored.step.step
+            self.address = stored.address
+            self.parent = stored.parent
+            self.answers = dict(stored.answers)
+        self.tasks: list[Task] = []
+        self.busy = 0
+        self.over = False
+        self.failed = False
+        self.again: list[Task] = []
+        self.events: list[Event] = []
+        self._known: dict[str, TaskRecord] = {}
+        self._carried: dict[str, Change] = {}
+        self._voided: frozenset[str] = frozenset()
+        self.steps = 0
+        self._closing = False
+        self._input: tuple[dict[str, Any], Frontier] | None = None
+        self._modes = request.modes
+        self._before: NodeNames = request.before or program.interrupt_before
+        self._after: NodeNames = request.after or program.interrupt_after
+        self._visible = frozenset(program.output_keys)
+
+    # --- how it begins ----------------------------------------------------------------------------------------
+
+    def open(self) -> Batch | None:
+        """Take the request in. The answer is what is to be stored first; None when the run is over already."""
+        opening.check_request(self.request, self.stored)
+        try:
+            return self._open_input() if self.request.kind == "input" else self._open_stored()
+        except Blamed as blamed:
+            raise blamed.error from blamed.error.__cause__
+
+    def _open_input(self) -> Batch:
+        """The checkpoint of the input; where START has no routers, also the one after it."""
+        start = self.program.start
+        if self.stored is not None:
+            self.step += 1
+        given = {write.key: write.value for write in self.request.writes}
+        frontier = Frontier(sends=(Send(START, given),))
+        first = self._record("input", {}, frontier)
+        self.frontier = frontier
+        self._plan(self.address)
+        if start.routed:
+            return Batch([first])
+        self.tasks[0].writes = self.request.writes
+        if not self._modes.isdisjoint(("checkpoints", "debug")):
+            self._input = (dict(self.values), frontier)
+        closed = self.close_step()
+        return Batch([first, *closed.steps], status=closed.status)
+
+    def _open_stored(self) -> Batch | None:
+        """Go on where the thread stopped: answers, writes and routes of the Command, results that are stored."""
+        stored = self.stored
+        given = opening.answers_of(self.request, stored)
+        command = self._command_record()
+        if stored is not None and command is None and not opening.unfinished(stored):
+            self.over = True
+            return None
+        self._known = dict(stored.pending) if stored is not None else {}
+        passed = stored is not None and (stored.step.stop is not None or bool(self._known))
+        self.answers.update(given)
+        for record in (self._known.pop(COMMAND_PATH, None), command):
+            if record is not None:
+                self._take_command(record)
+        self._plan(self.address)
+        if "values" in self._modes:
+            self.events.append(("values", self._output()))
+        self._show_stored()
+        if not passed and breakpoint_hit(self._before, self.tasks):
+            # The step was planned without this breakpoint (it came with this call, or with a goto). The record of a
+            # Command, even an empty one, says from now on that the breakpoint was reached: the next call passes it.
+            command = command or TaskRecord(COMMAND_PATH, "", "", writes=())
+            self.over = True
+            self._note("updates", {"__interrupt__": ()})
+        if command is None and not given:
+            return Batch()
+        return Batch(
+            pending=PendingRecord((command,) if command else (), given), status="waiting" if self.over else None
+        )
+
+    def _command_record(self) -> TaskRecord | None:
+        request = self.request
+        if not (request.writes or request.routes):
+            return None
+        return TaskRecord(COMMAND_PATH, "", "", writes=tuple(request.writes), routes=tuple(request.routes))
+
+    def _take_command(self, record: TaskRecord) -> None:
+        """Writes of a Command are applied before the step; its targets run in the step that waits."""
+        self._carried.update(apply_writes(self.program, self.values, record.writes or ()))
+        nodes = {*self.frontier.nodes, *(route for route in record.routes if isinstance(route, str))}
+        sends = (*self.frontier.sends, *(route for route in record.routes if isinstance(route, Send)))
+        self.frontier = Frontier(tuple(sorted(nodes)), sends, self.frontier.arrived)
+
+    def _show_stored(self) -> None:
+        for task in self.tasks:
+            if task.writes is not None and "updates" in self._modes and not task.spec.hidden:
+                self.events.append(("updates", streaming.update_payload(task, self.request.copy, cached=True)))
+
+    # --- planning ---------------------------------------------------------------------------------------------
+
+    def _plan(self, address: Address) -> None:
+        """Make the tasks of the step that follows `address`, with what is known of them already."""
+        self.tasks = plan(self.program, self.frontier, (self.request.thread, address))
+        if not self._known:
+            return
+        for task in self.tasks:
+            record = self._known.get(task.path)
+            if record is None:
+                continue
+            task.writes, task.routes = record.writes, record.routes
+            task.interrupts, task.answered = record.interrupts, record.answered
+            task.started, task.duration, task.attempt = record.started, record.duration, record.attempt
+            task.stored = True
+            if record.error is not None:
+                task.stored, task.attempt = False, 1
+
+    def arrive(self, stored: Sequence[Address] | None) -> None:
+        """The newest checkpoints have these addresses (None: nothing is stored). The next step is planned from it."""
+        if stored is None:
+            self.address = Address(0, self.step + 1, 0)
+        else:
+            self.parent = stored[-2] if len(stored) > 1 else (self.address if self.address.seq else None)
+            self.address = stored[-1]
+        self._closing = False
+        self._known = {}
+        self._plan(self.address)
+        if stored is not None and not self._modes.isdisjoint(("checkpoints", "debug")):
+            self._show_checkpoints(stored)
+
+    def _show_checkpoints(self, stored: Sequence[Address]) -> None:
+        if self._input is not None and len(stored) > 1:
+            values, frontier = self._input
+            before = self.stored.address if self.stored is not None else None
+            self._show_checkpoint(stored[0], before, self.step - 1, frontier, values)
+            self._input = None
+        self._show_checkpoint(self.address, self.parent, self.step, self.frontier, self.values)
+
+    def _show_checkpoint(
+        self, address: Address, parent: Address | None, step: int, frontier: Frontier, values: dict[str, Any]
+    ) -> None:
+        source = "input" if frontier.sends and frontier.sends[0].node == START else "loop"
+        record = StepRecord(step, source, {}, frontier, run_id=self.request.run_id, metadata=self.request.metadata)
+        payload = snapshot_payload(self.program, self.request, StoredCheckpoint(address, parent, values, {}, record))
+        self._note("checkpoints", payload)
+        if "debug" in self._modes:
+            self.events.append(("debug", {"step": step, "timestamp": "", "type": "checkpoint", "payload": payload}))
+
+    def launch(self) -> list[Task]:
+        """The tasks to start now.
+
+        Raises:
+            GraphRecursionError: the run used up its supersteps.
+        """
+        tasks = [task for task in self.tasks if self._runnable(task)]
+        if not tasks:
+            return tasks
+        first = tasks[0].spec
+        if first.name != START:
+            if self.steps >= self.request.limit:
+                names = ", ".join(sorted({task.name for task in tasks}))
+                what = f"{self.steps} supersteps ran, the limit of this run, and {names} would be next"
+                raise GraphRecursionError(what, state=self._output())
+            self.steps += 1
+        self.busy = len(tasks)
+        if self._modes:
+            for task in tasks:
+                self._show_start(task)
+        return tasks
+
+    def _runnable(self, task: Task) -> bool:
+        if task.writes is not None:
+            return False
+        return not task.interrupts or any(asked.id in self.answers for asked in task.interrupts)
+
+    # --- results ----------------------------------------------------------------------------------------------
+
+    def receive(self, mails: Sequence[Mail]) -> None:
+        """Take reports about tasks in."""
+        for mail in mails:
+            task = mail.task
+            if isinstance(mail, Said):
+                self.events.append(("custom", mail.data))
+                continue
+            if isinstance(mail, Finished):
+                self.busy -= 1
+                task.writes, task.routes = mail.writes, mail.routes
+                task.interrupts, task.answered = (), mail.answered
+            elif isinstance(mail, Interrupted):
+                self.busy -= 1
+                task.interrupts, task.answered = mail.interrupts, mail.answered
+            else:
+                self._fail(task, mail)
+            task.started, task.duration, task.stored = mail.started, mail.duration, False
+            if self._modes:
+                self._show_result(task)
+
+    def _fail(self, task: Task, mail: Failed) -> None:
+        task.rejected = mail.rejected
+        wait = None if self.failed else delay_before_retry(task.spec.retry, mail.error, task.attempt)
+        if wait is not None:
+            task.delay, task.jitter = wait
+            task.attempt += 1
+            self.again.append(task)
+            return
+        self.busy -= 1
+        task.error, task.failure = mail.error, mail.record
+        self.failed = True
+
+    def take_again(self) -> list[Task]:
+        """The tasks to try again."""
+        tasks, self.again = self.again, []
+        return tasks
+
+    def withdraw(self, tasks: Sequence[Task]) -> None:
+        """These tasks were never started."""
+        self.busy -= len(tasks)
+
+    def interim(self) -> Batch | None:
+        """Results that arrived while other tasks still run."""
+        fresh = self._unsaved()
+        return Batch(pending=PendingRecord(fresh)) if fresh else None
+
+    def _unsaved(self) -> tuple[TaskRecord, ...]:
+        """Records of results that are not stored yet; they count as stored from here on."""
+        found: list[TaskRecord] = []
+        for task in self.tasks:
+            if not task.stored and (task.writes is not None or task.interrupts or task.failure is not None):
+                found.append(task_record(task))
+                task.stored = True
+        return tuple(found)
+
+    # --- the end of a step --------------------------------------------------------------------------------------
+
+    def close_step(self) -> Batch:
+        """All tasks answered: make the next checkpoint, or pause where a task waits for a human.
+
+        Raises:
+            BaseException: what the failed task raised, or a group of it where several failed.
+        """
+        if self.failed:
+            raise failure_of(self.tasks, self.request, self.step + 1)
+        if any(task.writes is None for task in self.tasks):
+            return self._pause()
+        self._closing = True
+        tasks = self.tasks
+        arrived = self.frontier.arrived
+        changes = apply_tasks(self.program, self.values, tasks)
+        nodes, sends, arrived = follow(self.program, tasks, arrived)
+        if self._carried:
+            changes = merge_changes(self._carried, changes)
+            self._carried = {}
+        self.frontier = Frontier(tuple(sorted(nodes)) if len(nodes) > 1 else tuple(nodes), tuple(sends), arrived)
+        self.step += 1
+        record = self._record("loop", changes, self.frontier)
+        if self.request.durable:
+            record.tasks = tuple(task_record(task, routes=False) for task in tasks if not task.stored)
+        record.stop = self._breakpoint()
+        if self._modes:
+            self._show_step(changes)
+        return Batch([record], status=self._ending(record.stop))
+
+    def _breakpoint(self) -> str | None:
+        """Whether the run stops here at a static breakpoint."""
+        frontier = self.frontier
+        if not (self._before or self._after) or not (frontier.nodes or frontier.sends):
+            return None
+        if breakpoint_hit(self._after, self.tasks):
+            return "after"
+        upcoming = plan(self.program, frontier, (self.request.thread, self.address))
+        return "before" if breakpoint_hit(self._before, upcoming) else None
+
+    def _ending(self, stop: str | None = None) -> str | None:
+        """The thread's status when the run ends with this checkpoint; None when it goes on."""
+        if not (self.frontier.nodes or self.frontier.sends):
+            self.over = True
+            return "done"
+        if stop is not None:
+            self.over = True
+            if "updates" in self._modes:
+                self.events.append(("updates", {"__interrupt__": ()}))
+            return "waiting"
+        return None
+
+    def _pause(self) -> Batch:
+        self.over = True
+        if "values" in self._modes and any(task.writes for task in self.tasks):
+            self._note("values", self._output(self._live_values()))
+        return Batch(pending=PendingRecord(self._unsaved()), status="waiting")
+
+    def _record(self, source: str, changes: dict[str, Change], frontier: Frontier) -> StepRecord:
+        request = self.request
+        return StepRecord(
+            self.step,
+            source,
+            changes,
+            frontier,
+            run_id=request.run_id,
+            fingerprint=self.program.fingerprint,
+            metadata=request.metadata,
+        )
+
+    # --- how it ends --------------------------------------------------------------------------------------------
+
+    def stop(self, error: BaseException) -> Batch | None:
+        """The run ends with an error: what is still to be stored. None where the backend itself failed.
+
+        Results of finished tasks are kept; results that took part in a refused update are void, so that a resume
+        runs these tasks again.
+        """
+        self.over = True
+        if isinstance(error, StorageError):
+            return None
+        if isinstance(error, Blamed):
+            self._voided = frozenset(error.paths)
+        elif self._closing and isinstance(error, NodeFailure):
+            self._voided = frozenset(task.path for task in self.tasks if task.writes)
+        voided = [task for task in self.tasks if task.path in self._voided]
+        for task in voided:
+            task.writes, task.routes, task.stored = None, (), False
+            task.error = error.error if isinstance(error, Blamed) else error
+            task.failure = task_record(task, error=task.error).error
+        if not isinstance(error, Exception):
+            for task in self.tasks:  # cut short: say what was in flight
+                if task.writes is None and task.failure is None and not task.interrupts and self.busy:
+                    task.failure = task_record(task, error=error).error
+        status = "failed" if isinstance(error, Exception) else "stopped"
+        return Batch(pending=PendingRecord(self._unsaved()), status=status)
+
+    def outcome(self) -> Outcome:
+        """What the caller gets."""
+        interrupts = tuple(
+            asked
+            for task in self.tasks
+            if task.writes is None
+            for asked in task.interrupts
+            if asked.id not in self.answers
+        )
+        return Outcome(self._live_values() if interrupts else self.values, interrupts)
+
+    def _live_values(self) -> dict[str, Any]:
+        """The state with what finished siblings of a waiting task wrote."""
+        writes = [write for task in self.tasks for write in task.writes or ()]
+        if not writes:
+            return self.values
+        return preview(self.program.channels, self.values, writes, self.request.copy)
+
+    # --- what a stream shows ------------------------------------------------------------------------------------
+
+    def take_events(self) -> list[Event]:
+        """The events since the last call."""
+        events, self.events = self.events, []
+        return events
+
+    def _output(self, values: dict[str, Any] | None = None) -> Any:
+        return streaming.output(self.program, self.values if values is None else values, self.request.copy)
+
+    def _note(self, mode: str, payload: Any) -> None:
+        if mode in self._modes:
+            self.events.append((mode, payload))
+
+    def _debug(self, kind: str, payload: Any) -> None:
+        if "debug" in self._modes:
+            self.events.append(("debug", {"step": self.step + 1, "timestamp": "", "type": kind, "payload": payload}))
+
+    def _show_start(self, task: Task) -> None:
+        if task.spec.hidden or not ("tasks" in self._modes or "debug" in self._modes):
+            return
+        payload = streaming.start_payload(task, self.values, self.request.copy)
+        self._note("tasks", payload)
+        self._debug("task", payload)
+
+    def _show_result(self, task: Task) -> None:
+        if task.spec.hidden or task in self.again:
+            return
+        copy = self.request.copy
+        if task.writes is not None:
+            self._note("updates", streaming.update_payload(task, copy))
+        if "tasks" in self._modes or "debug" in self._modes:
+            payload = streaming.result_payload(task, copy)
+            self._note("tasks", payload)
+            self._debug("task_result", payload)
+        if task.writes is None and task.interrupts:
+            self._note("updates", {"__interrupt__": task.interrupts})
+            if "values" in self._modes:
+                shown = self._output()
+                if not self.program.root:
+                    shown = {**shown, "__interrupt__": task.interrupts}
+                self._note("values", shown)
+
+    def _show_step(self, changes: dict[str, Change]) -> None:
+        if "values" in self._modes and (self.step == 0 or not self._visible.isdisjoint(changes)):
+            self._note("values", self._output())

@@ -1,0 +1,405 @@
+"""Every error this library raises on purpose: what happened, where, and the cure.
+
+    DurableGraphError
+     ├── GraphError                     your graph is wrong (found when it is built or compiled)
+     │    ├── InvalidGraphError         one or several mistakes, reported together
+     │    ├── InvalidSchemaError        a state, input, output or context schema cannot be used
+     │    └── UnknownNodeError          a stored run waits on a node this graph lacks
+     ├── UsageError                     your call is wrong; nothing was changed
+     │    ├── InvalidConfigError        config, thread id, stream mode, durability
+     │    ├── InvalidInputError         the input does not fit the graph's input schema
+     │    ├── EmptyInputError           no input, and nothing that could go on
+     │    ├── UnfinishedRunError        new input on a thread that waits or crashed
+     │    ├── UnknownInterruptError     an answer to a question that is not open
+     │    ├── NoCheckpointerError       needs a checkpointer
+     │    ├── OutsideRunError           only works inside a running node
+     │    ├── ThreadBusy                another run holds the thread
+     │    └── EventLoopError            sync call of async code inside a running event loop
+     ├── NodeFailure                    your node did something the engine cannot accept
+     │    ├── InvalidUpdateError        an update or route that does not fit the graph
+     │    ├── InvalidValueError         a value that violates the state's schema
+     │    ├── UnserializableValueError  a value that cannot be stored
+     │    ├── InterruptMismatchError    a node that ran again asked something else
+     │    ├── GraphRecursionError       out of supersteps
+     │    ├── NodeTimeoutError          (kept for `except` clauses of people who move over)
+     │    └── NodeCancelledError        the node cancelled itself
+     ├── EmptyChannelError              a key that holds nothing was read
+     ├── StorageError                   the backend, or what it holds
+     │    ├── LostLease                 another owner took the thread over
+     │    ├── CorruptDataError          stored bytes are damaged
+     │    ├── NewerDatabaseError        written by a newer version of this library
+     │    ├── UnknownStoredTypeError    stored type is not registered here
+     │    ├── DatabaseLockedError       another process holds the database
+     │    ├── DatabaseUnavailableError  cannot be opened, read or written
+     │    └── DatabaseFullError         no room left
+     └── InternalError                  a bug of ours: please report it
+
+    GraphBubbleUp (BaseException)       control flow, passes through `except Exception`
+     ├── GraphInterrupt                 a node asked for a human
+     └── ParentCommand                  a Command addressed to the parent graph
+
+Each class has a `code` (stable, greppable) and a default `cure`; the text of an error ends with both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "CorruptDataError",
+    "DatabaseFullError",
+    "DatabaseLockedError",
+    "DatabaseUnavailableError",
+    "DurableGraphError",
+    "EmptyChannelError",
+    "EmptyInputError",
+    "EventLoopError",
+    "GraphBubbleUp",
+    "GraphError",
+    "GraphInterrupt",
+    "GraphRecursionError",
+    "InternalError",
+    "InterruptMismatchError",
+    "InvalidConfigError",
+    "InvalidGraphError",
+    "InvalidInputError",
+    "InvalidSchemaError",
+    "InvalidUpdateError",
+    "InvalidValueError",
+    "LostLease",
+    "NewerDatabaseError",
+    "NoCheckpointerError",
+    "NodeCancelledError",
+    "NodeFailure",
+    "NodeTimeoutError",
+    "OutsideRunError",
+    "ParentCommand",
+    "StorageError",
+    "ThreadBusy",
+    "UnfinishedRunError",
+    "UnknownInterruptError",
+    "UnknownNodeError",
+    "UnknownStoredTypeError",
+    "UnserializableValueError",
+    "UsageError",
+]
+
+
+class DurableGraphError(Exception):
+    """Base of all errors of this library.
+
+    `what` says what happened and where (node, key, step, thread); `cure` what to do about it. A class brings a
+    default cure; pass a better one where the place knows more.
+    """
+
+    code: ClassVar[str] = "DG000"
+    cure: str = "See the message."
+
+    def __init__(self, what: str, *, cure: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        if cure is not None:
+            self.cure = cure
+
+    def __str__(self) -> str:
+        return f"{self.what}\n  Cure: {self.cure} [{self.code}]"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Errors cross process borders (multiprocessing, queues); the default would lose keyword arguments.
+        return (_rebuild, (type(self), self.args, self.__dict__.copy()))
+
+
+def _rebuild(cls: type[DurableGraphError], args: tuple[Any, ...], attributes: dict[str, Any]) -> DurableGraphError:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
+
+
+# --- your graph -----------------------------------------------------------------------------------------------
+
+
+class GraphError(DurableGraphError):
+    """The graph itself is wrong."""
+
+    code = "DG100"
+
+
+class InvalidGraphError(GraphError, ValueError):
+    """One or several mistakes in a graph, found when it was built or compiled; all of them are in the text."""
+
+    code = "DG101"
+    cure = "Correct the graph as the message says and compile it again."
+
+
+class InvalidSchemaError(GraphError, ValueError):
+    """A schema cannot be turned into channels."""
+
+    code = "DG102"
+    cure = "Use a TypedDict, dataclass, pydantic model, or an annotated type such as Annotated[list, operator.add]."
+
+
+class UnknownNodeError(GraphError, KeyError):
+    """A stored run waits on a node that this graph does not have; the thread was left untouched."""
+
+    code = "DG103"
+    cure = "Run it with the graph that has this node, or add the node back under this name."
+
+    __str__ = DurableGraphError.__str__
+
+
+# --- your call ------------------------------------------------------------------------------------------------
+
+
+class UsageError(DurableGraphError):
+    """The call is wrong. Nothing was changed."""
+
+    code = "DG200"
+
+
+class InvalidConfigError(UsageError, ValueError):
+    """Config, thread id, stream mode, durability or another argument of a call is wrong."""
+
+    code = "DG201"
+    cure = "Pass one of the values named in the message."
+
+
+class InvalidInputError(UsageError, ValueError):
+    """The input of a run does not fit the graph's input schema."""
+
+    code = "DG202"
+    cure = "Pass the keys and types of the input schema."
+
+
+class EmptyInputError(UsageError):
+    """No input was given and nothing is stored that could go on."""
+
+    code = "DG203"
+    cure = "Pass an input to start a run, or the thread_id of a run that waits or was cut short."
+
+
+class UnfinishedRunError(UsageError):
+    """New input for a thread whose last run waits for an answer or was cut short."""
+
+    code = "DG204"
+    cure = (
+        "Answer with Command(resume=...), go on with invoke(None, config), or say what shall happen to the unfinished "
+        "run: on_unfinished='finish' or 'abandon'."
+    )
+
+
+class UnknownInterruptError(UsageError, ValueError):
+    """An answer names an interrupt that is not open, or does not say which of several it means.
+
+    `interrupt_ids` are the ids that do not fit, `pending_ids` those that are open.
+    """
+
+    code = "DG205"
+    cure = "Answer an open interrupt: Command(resume={interrupt_id: answer}); get_state(config).interrupts lists them."
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        interrupt_ids: Sequence[str] = (),
+        pending_ids: Sequence[str] = (),
+        cure: str | None = None,
+    ) -> None:
+        super().__init__(what, cure=cure)
+        self.interrupt_ids = tuple(interrupt_ids)
+        self.pending_ids = tuple(pending_ids)
+
+
+class NoCheckpointerError(UsageError, ValueError):
+    """The call needs a checkpointer and the graph was compiled without one."""
+
+    code = "DG206"
+    cure = 'Compile with one, e.g. graph.compile(checkpointer="sqlite:///runs.db").'
+
+
+class OutsideRunError(UsageError, RuntimeError):
+    """A function that only works inside a running node was called outside of one."""
+
+    code = "DG207"
+    cure = "Call it from inside a node (or a function that a node calls)."
+
+
+class ThreadBusy(UsageError):
+    """Another run holds the thread. `owner` says who."""
+
+    code = "DG208"
+    cure = "Wait until that run ends, then call again."
+
+    def __init__(self, what: str, *, owner: str = "", cure: str | None = None) -> None:
+        super().__init__(what, cure=cure)
+        self.owner = owner
+
+
+class EventLoopError(UsageError, RuntimeError):
+    """A sync call had to run async code while an event loop already runs in this OS thread."""
+
+    code = "DG209"
+    cure = "Use the async twin: await graph.ainvoke(...) or graph.astream(...)."
+
+
+# --- your node ------------------------------------------------------------------------------------------------
+
+
+class NodeFailure(DurableGraphError):
+    """A node did something the engine cannot accept. Nothing of it was stored; fix the node and resume."""
+
+    code = "DG300"
+
+
+class InvalidUpdateError(NodeFailure, ValueError):
+    """An update, route or Send that does not fit the graph."""
+
+    code = "DG301"
+    cure = "Return a dict whose keys are keys of the state, or a Command."
+
+
+class InvalidValueError(NodeFailure, ValueError):
+    """A value violates the state's schema. Rejected before it was stored."""
+
+    code = "DG302"
+    cure = "Return a value of the declared type; the thread stays at its last good checkpoint and can be resumed."
+
+
+class UnserializableValueError(NodeFailure, TypeError):
+    """A value cannot be stored exactly."""
+
+    code = "DG303"
+    cure = (
+        "Register its type with durable_graph.register_type(...), or keep the key out of checkpoints: "
+        "Annotated[T, UntrackedValue]."
+    )
+
+
+class InterruptMismatchError(NodeFailure):
+    """A node that ran again asked something else than before, so a stored answer fits no question."""
+
+    code = "DG304"
+    cure = "Give the question a stable name, interrupt(value, key='...'), or make its value the same in every run."
+
+
+class GraphRecursionError(NodeFailure, RecursionError):
+    """The run used up its supersteps. `state` is the last state; the thread can be resumed with a fresh budget."""
+
+    code = "DG305"
+    cure = "Raise it with config={'recursion_limit': N}, or give the graph a way to end."
+
+    def __init__(self, what: str, *, state: Any = None, cure: str | None = None) -> None:
+        super().__init__(what, cure=cure)
+        self.state = state
+
+
+class NodeTimeoutError(NodeFailure):
+    """A node took longer than it may."""
+
+    code = "DG306"
+    cure = "Give the node more time, or make it faster."
+
+
+class NodeCancelledError(NodeFailure):
+    """The body of a node raised CancelledError although nobody cancelled the run."""
+
+    code = "DG307"
+    cure = "Catch CancelledError inside the node where it cancels work of its own."
+
+
+class EmptyChannelError(DurableGraphError):
+    """A key was read that holds nothing."""
+
+    code = "DG308"
+    cure = "Write the key before it is read."
+
+
+# --- the backend ----------------------------------------------------------------------------------------------
+
+
+class StorageError(DurableGraphError):
+    """The backend failed, or what it holds cannot be used."""
+
+    code = "DG400"
+
+
+class LostLease(StorageError):
+    """Another owner took the thread over; nothing of this run was written after that."""
+
+    code = "DG401"
+    cure = "Load the thread again; the new owner goes on from the last durable step."
+
+
+class CorruptDataError(StorageError):
+    """Stored bytes are damaged, or the file is no database of ours."""
+
+    code = "DG402"
+    cure = "Restore the database from a backup, or point to another file."
+
+
+class NewerDatabaseError(StorageError):
+    """The database was written by a newer version of this library; it was left untouched."""
+
+    code = "DG403"
+    cure = "Upgrade durable_graph."
+
+
+class UnknownStoredTypeError(StorageError, TypeError):
+    """A stored value has a type that is not registered in this process. Nothing was imported or called for it."""
+
+    code = "DG404"
+    cure = "Register the type with durable_graph.register_type(...), with aliases=[...] when it was moved or renamed."
+
+
+class DatabaseLockedError(StorageError):
+    """Another process held the database for longer than the busy timeout."""
+
+    code = "DG405"
+    cure = "End the other process's transaction, or raise busy_timeout; then resume the run."
+
+
+class DatabaseUnavailableError(StorageError):
+    """The database cannot be opened, read or written."""
+
+    code = "DG406"
+    cure = "Check that the folder exists and that this user may write there."
+
+
+class DatabaseFullError(StorageError):
+    """No room is left for the database."""
+
+    code = "DG407"
+    cure = "Make room, then resume the run; it goes on from the last durable step."
+
+
+class InternalError(DurableGraphError):
+    """A bug in durable_graph."""
+
+    code = "DG900"
+    cure = "Please report it with this text and the traceback."
+
+
+# --- control flow ---------------------------------------------------------------------------------------------
+
+
+class GraphBubbleUp(BaseException):
+    """Control flow, not failure: derives from BaseException so that `except Exception` lets it pass."""
+
+
+class GraphInterrupt(GraphBubbleUp):
+    """A node stopped for a human. `interrupts` are the open questions."""
+
+    def __init__(self, interrupts: Sequence[Any] = ()) -> None:
+        super().__init__(interrupts)
+        self.interrupts = tuple(interrupts)
+
+
+class ParentCommand(GraphBubbleUp):
+    """Carries a Command to the parent graph."""
+
+    def __init__(self, command: Any) -> None:
+        super().__init__(command)
+        self.command = command

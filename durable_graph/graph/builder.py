@@ -1,0 +1,288 @@
+"""`StateGraph`: what users write down. Nothing runs here; `compile` turns it into a `CompiledStateGraph`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast, overload
+
+from typing_extensions import TypeVar
+
+from durable_graph.errors import InvalidGraphError
+from durable_graph.graph.branches import Branch
+from durable_graph.graph.compiled import CompiledStateGraph
+from durable_graph.graph.lowering import lower
+from durable_graph.graph.nodes import Node, as_policies, input_hint
+from durable_graph.graph.validation import check_graph
+from durable_graph.runtime.callables import name_of
+from durable_graph.schema import read_schema
+from durable_graph.types import END, START
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping, Sequence
+
+    from durable_graph.graph.compiled import CheckpointerLike
+    from durable_graph.types import RetryPolicy
+
+__all__ = ["StateGraph"]
+
+StateT = TypeVar("StateT", default=Any)
+ContextT = TypeVar("ContextT", default=None)
+InputT = TypeVar("InputT", default=StateT)
+OutputT = TypeVar("OutputT", default=StateT)
+
+_FORBIDDEN = ("|", ":", "#")
+
+
+class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
+    """A graph of nodes that read and write a shared state.
+
+    Args:
+        state_schema: a TypedDict, dataclass, pydantic model, or an annotated type such as
+            `Annotated[list, operator.add]` for a state that is one bare value.
+        context_schema: the type of what callers pass as `context=`.
+        input_schema: which keys an input may have; the state's when left out.
+        output_schema: which keys a run returns; the state's when left out.
+
+    Raises:
+        InvalidSchemaError: a schema cannot be used.
+    """
+
+    def __init__(
+        self,
+        state_schema: type[StateT] | Any,
+        context_schema: type[ContextT] | None = None,
+        *,
+        input_schema: type[InputT] | Any = None,
+        output_schema: type[OutputT] | Any = None,
+    ) -> None:
+        self.state_schema = state_schema
+        self.context_schema = context_schema
+        self.input_schema = input_schema if input_schema is not None else state_schema
+        self.output_schema = output_schema if output_schema is not None else state_schema
+        _ = read_schema(state_schema)
+        self.nodes: dict[str, Node] = {}
+        self.edges: set[tuple[str, str]] = set()
+        self.waiting_edges: set[tuple[tuple[str, ...], str]] = set()
+        self.start_branches: dict[str, Branch] = {}
+
+    # --- nodes ------------------------------------------------------------------------------------------------------
+
+    @overload
+    def add_node(
+        self,
+        node: str,
+        action: Callable[..., Any] | Any,
+        *,
+        afunc: Callable[..., Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        input_schema: Any = None,
+        retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
+        destinations: Mapping[str, str] | Sequence[str] | None = None,
+    ) -> Self: ...
+
+    @overload
+    def add_node(
+        self,
+        node: Callable[..., Any] | Any,
+        action: None = None,
+        *,
+        afunc: Callable[..., Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        input_schema: Any = None,
+        retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
+        destinations: Mapping[str, str] | Sequence[str] | None = None,
+    ) -> Self: ...
+
+    def add_node(
+        self,
+        node: Any,
+        action: Any = None,
+        *,
+        afunc: Callable[..., Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        input_schema: Any = None,
+        retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
+        destinations: Mapping[str, str] | Sequence[str] | None = None,
+    ) -> Self:
+        """Add a node: `add_node("name", function)` or `add_node(function)`, which takes the function's name.
+
+        Args:
+            node: the name, or what runs.
+            action: what runs: a function (sync or async) of the state, or an object with `invoke`.
+            afunc: an async form of `action`, used by the async calls.
+            metadata: shown in streams and in the node's config.
+            input_schema: what the node reads; the hint of its first parameter when left out, else the state.
+            retry_policy: when a failed attempt is tried again; of several policies the first that matches decides.
+            destinations: where its Commands may lead: names, or a dict of names and labels. Also read from the return
+                hint `Command[Literal["a", "b"]]`.
+
+        Raises:
+            InvalidGraphError: the name is taken, reserved or not usable, or there is nothing to run.
+        """
+        name, target = (node, action) if isinstance(node, str) else (name_of(node), node)
+        if target is None:
+            what = f"node {name!r} was added without anything to run"
+            raise InvalidGraphError(what, cure=f"Write add_node({name!r}, function).")
+        self._check_name(name)
+        added = Node.of(name, target, afunc)
+        added.input_schema = input_schema if input_schema is not None else input_hint(target)
+        added.metadata = dict(metadata or {})
+        added.retry = as_policies(retry_policy)
+        if destinations is not None:
+            added.destinations = tuple(destinations)
+        self.nodes[name] = added
+        return self
+
+    def _check_name(self, name: str) -> None:
+        if name in self.nodes:
+            what = f"node {name!r} is already present"
+            raise InvalidGraphError(what, cure="Give the second node another name.")
+        if name in (START, END) or not name:
+            what = f"node name {name!r} is reserved" if name else "a node's name is empty"
+            raise InvalidGraphError(what, cure="Choose another name.")
+        bad = [sign for sign in _FORBIDDEN if sign in name]
+        if bad:
+            what = f"node name {name!r} holds {bad[0]!r}, which is reserved"
+            raise InvalidGraphError(what, cure=f"Leave {', '.join(map(repr, _FORBIDDEN))} out of node names.")
+
+    # --- edges ------------------------------------------------------------------------------------------------------
+
+    def add_edge(self, start_key: str | Sequence[str], end_key: str) -> Self:
+        """`end_key` runs after `start_key`; with a list of nodes, once after all of them have run.
+
+        Raises:
+            InvalidGraphError: an edge from END or to START.
+        """
+        sources = (start_key,) if isinstance(start_key, str) else tuple(start_key)
+        if END in sources:
+            what = f"an edge starts at END (to {end_key!r})"
+            raise InvalidGraphError(what, cure="END is where a run is over; nothing follows it.")
+        if end_key == START:
+            what = f"an edge leads to START (from {', '.join(map(repr, sources))})"
+            raise InvalidGraphError(what, cure="Lead it to the node that should run.")
+        if not sources:
+            what = f"a barrier edge to {end_key!r} has no sources"
+            raise InvalidGraphError(what, cure="Name at least one node.")
+        if isinstance(start_key, str):
+            self.edges.add((start_key, end_key))
+        else:
+            self.waiting_edges.add((tuple(sorted(set(sources))), end_key))
+        return self
+
+    def add_conditional_edges(
+        self,
+        source: str,
+        path: Callable[..., Any] | Any,
+        path_map: Mapping[Hashable, str] | Mapping[str, str] | Sequence[str] | None = None,
+    ) -> Self:
+        """After `source`, `path(state)` says where to go: a node's name, a Send, or a list of them.
+
+        Args:
+            source: the node, or START.
+            path: sees the state with the node's own writes. Plain functions run on the event loop under asyncio, so
+                they should only look at the state; an object with `invoke` may take its time.
+            path_map: answer -> node, or a list of nodes. Without it, a `Literal[...]` return hint tells the targets.
+
+        Raises:
+            InvalidGraphError: the node has a router of this name already.
+        """
+        branches = self.start_branches if source == START else self._node(source).branches
+        name = name_of(path)
+        if name == "<lambda>":
+            name = f"condition{len(branches) + 1}" if branches else "condition"
+        if name in branches:
+            what = f"node {source!r} has a router {name!r} already"
+            raise InvalidGraphError(what, cure="Add each router once, or give the second one another name.")
+        branches[name] = Branch.of(name, path, path_map)
+        return self
+
+    def _node(self, name: str) -> Node:
+        try:
+            return self.nodes[name]
+        except KeyError:
+            known = ", ".join(map(repr, self.nodes)) or "no nodes yet"
+            what = f"a router is added to node {name!r}, which is not there (there are {known})"
+            raise InvalidGraphError(what, cure=f"Call add_node({name!r}, ...) first.") from None
+
+    def add_sequence(self, nodes: Sequence[Callable[..., Any] | tuple[str, Callable[..., Any]] | Any]) -> Self:
+        """Add nodes that run one after the other: functions, or (name, function) pairs.
+
+        Raises:
+            InvalidGraphError: the sequence is empty, or a name is taken.
+        """
+        if not nodes:
+            what = "add_sequence() got no nodes"
+            raise InvalidGraphError(what, cure="Pass at least one function.")
+        before: str | None = None
+        for entry in nodes:
+            pair: tuple[str, Any] = cast("Any", entry) if isinstance(entry, tuple) else (name_of(entry), entry)
+            name, action = pair
+            _ = self.add_node(name, action)
+            if before is not None:
+                _ = self.add_edge(before, name)
+            before = name
+        return self
+
+    def set_entry_point(self, key: str) -> Self:
+        """The same as `add_edge(START, key)`."""
+        return self.add_edge(START, key)
+
+    def set_conditional_entry_point(
+        self, path: Callable[..., Any] | Any, path_map: Mapping[Hashable, str] | Sequence[str] | None = None
+    ) -> Self:
+        """The same as `add_conditional_edges(START, path, path_map)`."""
+        return self.add_conditional_edges(START, path, path_map)
+
+    def set_finish_point(self, key: str) -> Self:
+        """The same as `add_edge(key, END)`."""
+        return self.add_edge(key, END)
+
+    # --- compiling --------------------------------------------------------------------------------------------------
+
+    def validate(self, interrupt: Sequence[str] = ()) -> Self:
+        """Look for mistakes; `interrupt` are nodes that breakpoints name.
+
+        Raises:
+            InvalidGraphError: all mistakes, in one text.
+        """
+        check_graph(self, interrupt)
+        return self
+
+    def compile(
+        self,
+        checkpointer: CheckpointerLike = None,
+        *,
+        store: Any = None,
+        interrupt_before: Sequence[str] | Literal["*"] | None = None,
+        interrupt_after: Sequence[str] | Literal["*"] | None = None,
+        strict: bool = True,
+        validate: Literal["keys", "values"] = "keys",
+        name: str | None = None,
+    ) -> CompiledStateGraph[StateT, ContextT, InputT, OutputT]:
+        """Make it runnable.
+
+        Args:
+            checkpointer: where runs are kept: an object, a URL such as "sqlite:///runs.db", or a path. None: nowhere.
+            store: long-term memory, handed to nodes.
+            interrupt_before: nodes before which a run stops, or "*" for all.
+            interrupt_after: nodes after which a run stops, or "*".
+            strict: unknown keys, routes and targets are errors. False ignores what LangGraph ignores.
+            validate: "values" also checks the types of what nodes write to TypedDict and dataclass states.
+            name: of the graph; its runs appear under it.
+
+        Raises:
+            InvalidGraphError: the graph has mistakes; all of them are in the text.
+            InvalidConfigError: the checkpointer is none.
+        """
+        before, after = _names(interrupt_before), _names(interrupt_after)
+        named = [one for names in (before, after) if names != "*" for one in names]
+        check_graph(self, named)
+        program, context = lower(
+            self, name or "LangGraph", before=before, after=after, strict=strict, validation=validate
+        )
+        return CompiledStateGraph(self, program, context, checkpointer, store=store)
+
+
+def _names(given: Sequence[str] | str | None) -> frozenset[str] | Literal["*"]:
+    if given == "*":
+        return "*"
+    return frozenset((given,) if isinstance(given, str) else given or ())

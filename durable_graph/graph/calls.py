@@ -1,0 +1,231 @@
+"""From what a caller passed to a `Request`: every argument checked, every refusal before anything is stored."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
+
+from durable_graph.core.request import Request
+from durable_graph.errors import (
+    EmptyInputError,
+    InvalidConfigError,
+    InvalidInputError,
+    InvalidUpdateError,
+    NoCheckpointerError,
+    UnserializableValueError,
+)
+from durable_graph.persistence.isolation import own
+from durable_graph.records import Write
+from durable_graph.runtime import config as configs
+from durable_graph.runtime.context import RunContext
+from durable_graph.runtime.work import NodeWork, Result
+from durable_graph.types import MISSING, Command, Durability, OnUnfinished, StreamMode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from durable_graph.core.program import NodeNames, Program
+    from durable_graph.graph.lowering import Context
+
+__all__ = ["STREAM_MODES", "Call", "Listening", "make_call", "read_context", "read_listening"]
+
+STREAM_MODES: Final = get_args(StreamMode)
+
+
+@dataclass(slots=True, frozen=True)
+class Listening:
+    """What a stream shows and in which shape. several: modes came as a list, so parts name their mode."""
+
+    modes: frozenset[str]
+    several: bool
+    version: str
+
+    def part(self, mode: str, payload: Any) -> Any:
+        """One event in the shape that was asked for."""
+        if self.version == "v2":
+            part: dict[str, Any] = {"type": mode, "ns": (), "data": payload}
+            if mode == "values":
+                part["interrupts"] = ()
+                if isinstance(payload, dict) and "__interrupt__" in payload:
+                    shown = dict(cast("dict[str, Any]", payload))
+                    part["interrupts"] = shown.pop("__interrupt__")
+                    part["data"] = shown
+            return part
+        return (mode, payload) if self.several else payload
+
+
+@dataclass(slots=True)
+class Call:
+    """One call, ready to run."""
+
+    request: Request
+    config: dict[str, Any]
+    durability: Durability
+    checkpoint_id: str | None
+    context: Any
+
+
+def read_listening(stream_mode: Any, version: str) -> Listening:
+    """Check stream modes.
+
+    Raises:
+        InvalidConfigError: an unknown mode or version.
+    """
+    several = not isinstance(stream_mode, str)
+    modes = list(stream_mode) if several else [stream_mode]
+    for mode in modes:
+        if mode not in STREAM_MODES:
+            what = f"unknown stream mode {mode!r}; known: {', '.join(STREAM_MODES)}"
+            raise InvalidConfigError(what)
+    if version not in ("v1", "v2"):
+        what = f"unknown stream version {version!r}; known: v1, v2"
+        raise InvalidConfigError(what)
+    return Listening(frozenset(modes), several, version)
+
+
+def make_call(
+    program: Program,
+    schemas: Context,
+    given: Any,
+    config: dict[str, Any],
+    *,
+    modes: frozenset[str],
+    context: Any,
+    interrupt_before: NodeNames,
+    interrupt_after: NodeNames,
+    durability: Durability | None,
+    on_unfinished: OnUnfinished,
+    encode: Callable[[Any], bytes] | None,
+) -> Call:
+    """Check a call and put it into the engine's terms.
+
+    Raises:
+        InvalidConfigError: a config value, durability or policy is unknown, or an interrupt names no node.
+        InvalidInputError: the input does not fit the input schema.
+        InvalidUpdateError: a Command's update or goto does not fit the graph.
+        UnserializableValueError: the input holds something that cannot be stored.
+    """
+    _one_of("durability", durability or "sync", get_args(Durability))
+    _one_of("on_unfinished", on_unfinished, get_args(OnUnfinished))
+    _known_nodes(program, interrupt_before, interrupt_after)
+    durable = encode is not None
+    request = Request(
+        thread=configs.thread_of(config) if durable else "",
+        kind="input",
+        limit=config.get("recursion_limit", configs.DEFAULT_RECURSION_LIMIT),
+        copy=own,
+        durable=durable,
+        flush=durable and (durability or "sync") == "sync",
+        partial=durability != "exit",
+        before=interrupt_before,
+        after=interrupt_after,
+        modes=modes,
+        on_unfinished=on_unfinished,
+        run_id=str(config.get("run_id") or secrets.token_hex(8)),
+        metadata=_metadata(config, encode),
+    )
+    if given is None:
+        request.kind = "continue"
+    elif isinstance(given, Command):
+        _read_command(request, cast("Command[Any]", given), program, encode)
+    else:
+        request.writes = _read_input(given, schemas, encode)
+    return Call(
+        request,
+        config,
+        durability or "sync",
+        config["configurable"].get("checkpoint_id") if durable else None,
+        read_context(schemas, context),
+    )
+
+
+def read_context(schemas: Context, context: Any) -> Any:
+    """A dict becomes an instance of the context schema, where that is a dataclass or pydantic model."""
+    schema = schemas.context
+    if schema is None or schema.kind == "typeddict" or not isinstance(context, dict):
+        return context
+    return schema.build(cast("dict[str, Any]", context))
+
+
+def _metadata(config: Mapping[str, Any], encode: Callable[[Any], bytes] | None) -> dict[str, Any]:
+    """What is stored with every checkpoint: only what was passed as metadata, never `configurable` with its secrets."""
+    found = own(config.get("metadata", {}))
+    if encode is not None and found:
+        try:
+            _ = encode(found)
+        except UnserializableValueError as error:
+            error.what = f"config['metadata'] cannot be stored: {error.what}"
+            raise
+    return found
+
+
+def _read_input(given: Any, schemas: Context, encode: Callable[[Any], bytes] | None) -> list[Write]:
+    schema, scope = schemas.input, schemas.scope
+    pairs = schema.read_update(given)
+    if pairs is None:
+        what = f"the input is {type(given).__name__}, expected a dict with keys of {schema.name}"
+        raise InvalidInputError(what)
+    values: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in schema.keys:
+            values[key] = value
+        elif scope.strict:
+            known = ", ".join(map(repr, schema.keys))
+            what = f"the input has key {key!r}, which {schema.name} does not have (it has {known})"
+            raise InvalidInputError(what)
+    if schemas.checks is not None:
+        values = schemas.checks.validate_input(values)
+    return [_write(key, value, schemas, encode, "the input") for key, value in values.items()]
+
+
+def _write(key: str, value: Any, schemas: Context, encode: Callable[[Any], bytes] | None, who: str) -> Write:
+    if encode is None or key in schemas.scope.unstored:
+        return Write(key, own(value))
+    try:
+        return Write(key, own(value), encode(value))
+    except UnserializableValueError as error:
+        error.what = f"{who} has a value at key {key!r} that cannot be stored: {error.what}"
+        raise
+
+
+def _read_command(
+    request: Request, command: Command[Any], program: Program, encode: Callable[[Any], bytes] | None
+) -> None:
+    if command.graph is not None:
+        what = f"the input is {command!r}, but this graph has no parent"
+        raise InvalidUpdateError(what, cure="Leave `graph` out.")
+    if command.resume is not MISSING and encode is None:
+        what = "Command(resume=...) needs the stored run it answers, but the graph has no checkpointer"
+        raise NoCheckpointerError(what)
+    if command.resume is MISSING and command.update is None and not command.goto:
+        what = "the input is an empty Command"
+        raise EmptyInputError(what, cure="Give it resume, update or goto; or pass None to go on with a stored run.")
+    request.kind = "command"
+    start: NodeWork = program.start.work
+    result = Result(NodeWork("Command", start.scope, start.reader, None), RunContext(program, {}, encode))
+    result.take(Command(update=command.update, goto=command.goto))
+    request.writes, request.routes = result.writes, result.routes
+    if command.resume is not MISSING:
+        if encode is not None:
+            try:
+                _ = encode(command.resume)
+            except UnserializableValueError as error:
+                error.what = f"the answer (Command.resume) cannot be stored: {error.what}"
+                raise
+        request.resume = own(command.resume)
+
+
+def _known_nodes(program: Program, *names: NodeNames) -> None:
+    for found in names:
+        for name in () if found == "*" else found:
+            if name not in program.nodes:
+                known = ", ".join(repr(one) for one, spec in program.nodes.items() if not spec.hidden)
+                what = f"interrupt node {name!r} was not found (there are {known})"
+                raise InvalidConfigError(what)
+
+
+def _one_of(name: str, value: Any, known: Sequence[str]) -> None:
+    if value not in known:
+        what = f"unknown {name} {value!r}; known: {', '.join(known)}"
+        raise InvalidConfigError(what)

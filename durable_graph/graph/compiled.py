@@ -1,0 +1,532 @@
+"""`CompiledStateGraph`: what users call.
+
+Each async method is the twin of a sync one; the work is in `calls` (what a call means), `core` (what happens) and the
+two drivers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy as copying
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, cast
+
+from typing_extensions import TypeVar
+
+from durable_graph.core import history, identity, streaming
+from durable_graph.core.scripts import run_graph
+from durable_graph.errors import InternalError, InvalidConfigError, NoCheckpointerError
+from durable_graph.graph.calls import Call, Listening, make_call, read_listening
+from durable_graph.persistence.checkpointer import Checkpointer
+from durable_graph.persistence.codec import CODEC
+from durable_graph.persistence.isolation import own
+from durable_graph.runtime import config as configs
+from durable_graph.runtime.aio import AsyncDriver
+from durable_graph.runtime.blocking import BlockingDriver
+from durable_graph.runtime.context import RunContext
+from durable_graph.runtime.outbox import Raced
+from durable_graph.runtime.session import Session, aask, ask, at, newest, walk
+from durable_graph.types import Command, GraphOutput
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
+
+    from durable_graph.core.program import NodeNames, Program
+    from durable_graph.core.run import Outcome
+    from durable_graph.core.streaming import Event
+    from durable_graph.graph.builder import StateGraph
+    from durable_graph.graph.lowering import Context
+    from durable_graph.records import Address, StoredCheckpoint
+    from durable_graph.types import Durability, OnUnfinished, StateSnapshot, StreamMode
+
+__all__ = ["CheckpointerLike", "CompiledStateGraph"]
+
+StateT = TypeVar("StateT", default=Any)
+ContextT = TypeVar("ContextT", default=None)
+InputT = TypeVar("InputT", default=StateT)
+OutputT = TypeVar("OutputT", default=StateT)
+
+CheckpointerLike: TypeAlias = "Checkpointer | str | os.PathLike[str] | None"
+"""A checkpointer, a URL such as "sqlite:///runs.db", or the path of a SQLite file."""
+
+ConfigLike: TypeAlias = "Mapping[str, Any] | None"
+Nodes: TypeAlias = "Sequence[str] | Literal['*'] | None"
+
+_TRIES = 16
+"""How often a run begins anew when others keep changing its thread between its look and its claim."""
+
+
+class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
+    """A graph that runs.
+
+    Common arguments of the calls:
+
+    input: a dict with keys of the input schema (or an instance of it) starts a run; None goes on with a run that
+        stopped or was cut short; `Command(resume=...)` answers an interrupt.
+    config: see `durable_graph.Config`; with a checkpointer it needs a thread_id.
+    context: what nodes see as `runtime.context`.
+    interrupt_before, interrupt_after: breakpoints of this call, instead of the compiled ones.
+    durability: "sync" (default), "async" or "exit".
+    on_unfinished: what new input does to a run of this thread that waits or was cut short: "reject" it (default),
+        "finish" that run first, or "abandon" it.
+    version: "v1" gives payloads as LangGraph's first version did, "v2" gives typed parts.
+
+    Errors all calls may raise: `UsageError` (the call is wrong, nothing changed), `StorageError` (the backend), and
+    what nodes raise; a group of exceptions when several nodes of one step failed.
+    """
+
+    def __init__(
+        self,
+        builder: StateGraph[StateT, ContextT, InputT, OutputT],
+        program: Program,
+        schemas: Context,
+        checkpointer: CheckpointerLike,
+        *,
+        store: Any = None,
+    ) -> None:
+        self.builder = builder
+        self.program = program
+        self.name = program.name
+        self.store = store
+        self.checkpointer = _checkpointer(checkpointer)
+        self.config: dict[str, Any] = {"configurable": {}}
+        self._schemas = schemas
+
+    def __repr__(self) -> str:
+        nodes = ", ".join(name for name, spec in self.program.nodes.items() if not spec.hidden)
+        return f"CompiledStateGraph({self.name!r}: {nodes})"
+
+    def get_name(self) -> str:
+        """The graph's name."""
+        return self.name
+
+    def with_config(
+        self, config: ConfigLike = None, **more: Any
+    ) -> CompiledStateGraph[StateT, ContextT, InputT, OutputT]:
+        """The same graph with a config of its own, which the config of each call is merged into."""
+        changed = copying.copy(self)
+        changed.config = configs.merge(self.config, self._normalise({**(config or {}), **more}))
+        return changed
+
+    # --- running ----------------------------------------------------------------------------------------------------
+
+    def invoke(
+        self,
+        input: InputT | Command[Any] | Mapping[str, Any] | Any | None,
+        config: ConfigLike = None,
+        *,
+        context: ContextT | Mapping[str, Any] | None = None,
+        stream_mode: StreamMode | Sequence[StreamMode] = "values",
+        output_keys: str | Sequence[str] | None = None,
+        interrupt_before: Nodes = None,
+        interrupt_after: Nodes = None,
+        durability: Durability | None = None,
+        on_unfinished: OnUnfinished = "reject",
+        version: Literal["v1", "v2"] = "v1",
+    ) -> Any:
+        """Run to the end, or to where the run stops, and return the output.
+
+        Returns:
+            The output keys. Where a node asked, "__interrupt__" holds the open interrupts. version "v2": a
+            `GraphOutput`. With another `stream_mode`: the list of its events.
+        """
+        listening, call = self._call(
+            input, config, stream_mode, version, context, interrupt_before, interrupt_after, durability, on_unfinished
+        )
+        select = self._select(output_keys)
+        if stream_mode != "values":
+            return [listening.part(*event) for events in self._events(call) for event in events]
+        running = self._events(_quiet(call))
+        try:
+            while True:
+                _ = next(running)
+        except StopIteration as end:
+            return self._result(end.value, version, select)
+
+    async def ainvoke(
+        self,
+        input: InputT | Command[Any] | Mapping[str, Any] | Any | None,
+        config: ConfigLike = None,
+        *,
+        context: ContextT | Mapping[str, Any] | None = None,
+        stream_mode: StreamMode | Sequence[StreamMode] = "values",
+        output_keys: str | Sequence[str] | None = None,
+        interrupt_before: Nodes = None,
+        interrupt_after: Nodes = None,
+        durability: Durability | None = None,
+        on_unfinished: OnUnfinished = "reject",
+        version: Literal["v1", "v2"] = "v1",
+    ) -> Any:
+        """Async `invoke`."""
+        listening, call = self._call(
+            input, config, stream_mode, version, context, interrupt_before, interrupt_after, durability, on_unfinished
+        )
+        select = self._select(output_keys)
+        if stream_mode != "values":
+            return [listening.part(*event) async for events in self._aevents(call) for event in events]
+        outcome: list[Outcome] = []
+        async for _ in self._aevents(_quiet(call), outcome):
+            pass
+        return self._result(outcome[0], version, select)
+
+    def stream(
+        self,
+        input: InputT | Command[Any] | Mapping[str, Any] | Any | None,
+        config: ConfigLike = None,
+        *,
+        context: ContextT | Mapping[str, Any] | None = None,
+        stream_mode: StreamMode | Sequence[StreamMode] = "updates",
+        interrupt_before: Nodes = None,
+        interrupt_after: Nodes = None,
+        durability: Durability | None = None,
+        on_unfinished: OnUnfinished = "reject",
+        version: Literal["v1", "v2"] = "v1",
+    ) -> Iterator[Any]:
+        """Run and yield events as they happen.
+
+        One mode yields payloads; a list of modes yields (mode, payload). version "v2" yields `StreamPart`s. Closing
+        the stream early stops the run after what was yielded; the thread can be resumed.
+        """
+        listening, call = self._call(
+            input, config, stream_mode, version, context, interrupt_before, interrupt_after, durability, on_unfinished
+        )
+        return self._parts(call, listening)
+
+    def _parts(self, call: Call, listening: Listening) -> Iterator[Any]:
+        for events in self._events(call):
+            for event in events:
+                yield listening.part(*_stamped(event))
+
+    async def astream(
+        self,
+        input: InputT | Command[Any] | Mapping[str, Any] | Any | None,
+        config: ConfigLike = None,
+        *,
+        context: ContextT | Mapping[str, Any] | None = None,
+        stream_mode: StreamMode | Sequence[StreamMode] = "updates",
+        interrupt_before: Nodes = None,
+        interrupt_after: Nodes = None,
+        durability: Durability | None = None,
+        on_unfinished: OnUnfinished = "reject",
+        version: Literal["v1", "v2"] = "v1",
+    ) -> AsyncIterator[Any]:
+        """Async `stream`."""
+        listening, call = self._call(
+            input, config, stream_mode, version, context, interrupt_before, interrupt_after, durability, on_unfinished
+        )
+        running = self._aevents(call)
+        try:
+            async for events in running:
+                for event in events:
+                    yield listening.part(*_stamped(event))
+        finally:
+            await running.aclose()  # a break closes this generator; the run inside has to be told
+
+    def batch(
+        self,
+        inputs: Sequence[Any],
+        config: ConfigLike | Sequence[Mapping[str, Any]] = None,
+        *,
+        return_exceptions: bool = False,
+        **keywords: Any,
+    ) -> list[Any]:
+        """`invoke` for several inputs at once, results in their order.
+
+        Args:
+            inputs: one run each.
+            config: one for all, or one for each; with a checkpointer each needs a thread of its own.
+            return_exceptions: an exception takes the place of its result instead of being raised.
+            keywords: as of `invoke`.
+        """
+        given = _configs(config, len(inputs))
+        if not inputs:
+            return []
+        limit = self._normalise(given[0]).get("max_concurrency")
+
+        def one(index: int) -> Any:
+            try:
+                return self.invoke(inputs[index], given[index], **keywords)
+            except Exception as error:
+                if not return_exceptions:
+                    raise
+                return error
+
+        with ThreadPoolExecutor(max_workers=limit or min(32, len(inputs))) as executor:
+            return list(executor.map(one, range(len(inputs))))
+
+    async def abatch(
+        self,
+        inputs: Sequence[Any],
+        config: ConfigLike | Sequence[Mapping[str, Any]] = None,
+        *,
+        return_exceptions: bool = False,
+        **keywords: Any,
+    ) -> list[Any]:
+        """Async `batch`."""
+        given = _configs(config, len(inputs))
+        if not inputs:
+            return []
+        limit = asyncio.Semaphore(self._normalise(given[0]).get("max_concurrency") or len(inputs))
+
+        async def one(index: int) -> Any:
+            async with limit:
+                return await self.ainvoke(inputs[index], given[index], **keywords)
+
+        jobs = (one(index) for index in range(len(inputs)))
+        return list(await asyncio.gather(*jobs, return_exceptions=return_exceptions))
+
+    def __call__(self, input: Any, config: ConfigLike = None) -> Any:
+        """The same as `invoke`: a graph is a function, so it can stand where one is expected (`chain | graph`)."""
+        return self.invoke(input, config)
+
+    # --- looking at threads -------------------------------------------------------------------------------------------
+
+    def get_state(self, config: Mapping[str, Any]) -> StateSnapshot:
+        """The state of a thread: its newest checkpoint with what finished tasks of the waiting step wrote; with a
+        checkpoint_id, that checkpoint as it was saved. An unknown thread gives an empty snapshot.
+        """
+        checkpointer, thread, wanted = self._reading(config)
+        stored = ask(checkpointer, newest(thread) if wanted is None else at(thread, wanted))
+        return self._snapshot(config, thread, stored, live=wanted is None)
+
+    async def aget_state(self, config: Mapping[str, Any]) -> StateSnapshot:
+        """Async `get_state`."""
+        checkpointer, thread, wanted = self._reading(config)
+        stored = await aask(checkpointer, newest(thread) if wanted is None else at(thread, wanted))
+        return self._snapshot(config, thread, stored, live=wanted is None)
+
+    def get_state_history(
+        self,
+        config: Mapping[str, Any],
+        *,
+        filter: Mapping[str, Any] | None = None,
+        before: Mapping[str, Any] | None = None,
+        limit: int | None = None,
+    ) -> Iterator[StateSnapshot]:
+        """The checkpoints of a thread, newest first.
+
+        Args:
+            config: names the thread.
+            filter: only checkpoints whose metadata has these values (same type, equal).
+            before: only checkpoints older than the one this config addresses.
+            limit: at most so many.
+        """
+        checkpointer, thread, _ = self._reading(config)
+        found = ask(checkpointer, walk(thread, self._before(before), None if filter else limit))
+        yield from self._history(config, thread, found, filter, limit)
+
+    async def aget_state_history(
+        self,
+        config: Mapping[str, Any],
+        *,
+        filter: Mapping[str, Any] | None = None,
+        before: Mapping[str, Any] | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[StateSnapshot]:
+        """Async `get_state_history`."""
+        checkpointer, thread, _ = self._reading(config)
+        found = await aask(checkpointer, walk(thread, self._before(before), None if filter else limit))
+        for snapshot in self._history(config, thread, found, filter, limit):
+            yield snapshot
+
+    def _reading(self, config: Mapping[str, Any]) -> tuple[Checkpointer, str, Address | None]:
+        if self.checkpointer is None:
+            what = f"graph {self.name!r} has no checkpointer, so it keeps no state"
+            raise NoCheckpointerError(what)
+        merged = configs.merge(self.config, self._normalise(config))
+        wanted = merged["configurable"].get("checkpoint_id")
+        return self.checkpointer, configs.thread_of(merged), identity.parse_checkpoint_id(wanted) if wanted else None
+
+    def _before(self, before: Mapping[str, Any] | None) -> Address | None:
+        if before is None:
+            return None
+        wanted = self._normalise(before)["configurable"].get("checkpoint_id")
+        if not wanted:
+            what = "`before` is a config without checkpoint_id"
+            raise InvalidConfigError(what, cure="Pass the config of a snapshot.")
+        return identity.parse_checkpoint_id(wanted)
+
+    def _snapshot(
+        self, config: Mapping[str, Any], thread: str, stored: StoredCheckpoint | None, *, live: bool
+    ) -> StateSnapshot:
+        if stored is None:
+            return history.empty_snapshot(self._normalise(config))  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - a Config
+        return history.snapshot(self.program, thread, stored, live=live, copy=own)
+
+    def _history(
+        self,
+        config: Mapping[str, Any],
+        thread: str,
+        found: list[StoredCheckpoint],
+        wanted: Mapping[str, Any] | None,
+        limit: int | None,
+    ) -> Iterator[StateSnapshot]:
+        count = 0
+        for stored in found:
+            snapshot = self._snapshot(config, thread, stored, live=False)
+            if wanted and not _fits(snapshot.metadata or {}, wanted):
+                continue
+            if limit is not None and count >= limit:
+                return
+            count += 1
+            yield snapshot
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _normalise(self, config: ConfigLike) -> dict[str, Any]:
+        return configs.normalise(config, strict=self.program.strict)
+
+    def _call(
+        self,
+        given: Any,
+        config: ConfigLike,
+        stream_mode: Any,
+        version: str,
+        context: Any,
+        interrupt_before: Nodes,
+        interrupt_after: Nodes,
+        durability: Durability | None,
+        on_unfinished: OnUnfinished,
+    ) -> tuple[Listening, Call]:
+        listening = read_listening(stream_mode, version)
+        call = make_call(
+            self.program,
+            self._schemas,
+            given,
+            configs.merge(self.config, self._normalise(config)),
+            modes=listening.modes,
+            context=context,
+            interrupt_before=_names(interrupt_before),
+            interrupt_after=_names(interrupt_after),
+            durability=durability,
+            on_unfinished=on_unfinished,
+            encode=CODEC.encode if self.checkpointer is not None else None,
+        )
+        return listening, call
+
+    def _begin(self, call: Call) -> tuple[RunContext, Session | None]:
+        shared = RunContext(
+            self.program,
+            call.config,
+            CODEC.encode if call.request.durable else None,
+            call.context,
+            self.store,
+        )
+        call.request.began = shared.watch
+        if self.checkpointer is None:
+            return shared, None
+        return shared, Session(self.checkpointer, call.request.thread, call.checkpoint_id, call.durability)
+
+    def _events(self, call: Call) -> Generator[Sequence[Event], None, Outcome]:
+        for _ in range(_TRIES):
+            shared, session = self._begin(call)
+            live, limit = "custom" in call.request.modes, call.config.get("max_concurrency")
+            driver = BlockingDriver(shared, session, live=live, limit=limit)
+            try:
+                return (yield from driver.drive(run_graph(self.program, call.request)))
+            except Raced:
+                continue
+        raise _never_ours(call)
+
+    async def _aevents(self, call: Call, outcome: list[Outcome] | None = None) -> AsyncGenerator[Sequence[Event], None]:
+        for _ in range(_TRIES):
+            shared, session = self._begin(call)
+            live, limit = "custom" in call.request.modes, call.config.get("max_concurrency")
+            driver = AsyncDriver(shared, session, live=live, limit=limit)
+            running = driver.drive(run_graph(self.program, call.request))
+            try:
+                async for events in running:
+                    yield events
+            except Raced:
+                continue
+            finally:
+                await running.aclose()
+            if outcome is not None and driver.outcome is not None:
+                outcome.append(driver.outcome)
+            return
+        raise _never_ours(call)
+
+    def _select(self, output_keys: str | Sequence[str] | None) -> str | tuple[str, ...] | None:
+        if output_keys is None or isinstance(output_keys, str):
+            wanted = (output_keys,) if output_keys else ()
+        else:
+            wanted = tuple(output_keys)
+        for key in wanted:
+            if key not in self.program.channels:
+                known = ", ".join(map(repr, self.program.channels))
+                what = f"output key {key!r} is not a key of the state (it has {known})"
+                raise InvalidConfigError(what)
+        return output_keys if output_keys is None or isinstance(output_keys, str) else wanted
+
+    def _result(self, outcome: Outcome, version: str, select: str | tuple[str, ...] | None) -> Any:
+        values = outcome.values
+        if select is None:
+            value = streaming.output(self.program, values)
+        elif isinstance(select, str):
+            value = values.get(select)
+        else:
+            value = {key: values[key] for key in select if key in values}
+        if version == "v2":
+            return GraphOutput(self._built(value), outcome.interrupts)
+        if not outcome.interrupts:
+            return value
+        shown = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        return {**shown, "__interrupt__": list(outcome.interrupts)}
+
+    def _built(self, value: Any) -> Any:
+        """An output as an instance of the output schema, where its required fields are there."""
+        schema = self._schemas.output
+        if isinstance(value, dict) and schema.required <= cast("dict[str, Any]", value).keys():
+            return schema.build(cast("dict[str, Any]", value))
+        return cast("Any", value)
+
+
+def _checkpointer(given: CheckpointerLike) -> Checkpointer | None:
+    if given is None or isinstance(given, Checkpointer):
+        return given
+    from durable_graph.persistence.registry import resolve_checkpointer
+
+    return resolve_checkpointer(given)
+
+
+def _names(given: Nodes) -> NodeNames:
+    if given == "*":
+        return "*"
+    return frozenset((given,) if isinstance(given, str) else given or ())
+
+
+def _quiet(call: Call) -> Call:
+    """The same call without listeners: nothing is made that nobody sees."""
+    call.request.modes = frozenset()
+    return call
+
+
+def _stamped(event: Event) -> Event:
+    """Debug events say when they were shown; the core knows no clock."""
+    mode, payload = event
+    if mode == "debug":
+        payload = {**payload, "timestamp": datetime.now(UTC).isoformat()}
+    return mode, payload
+
+
+def _configs(config: Any, count: int) -> list[Any]:
+    if config is None or hasattr(config, "items"):
+        return [config] * count
+    found: list[Any] = list(config)
+    if len(found) != count:
+        what = f"{len(found)} configs were passed for {count} inputs"
+        raise InvalidConfigError(what, cure="Pass one config for all inputs, or one for each.")
+    return found
+
+
+def _fits(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    return all(
+        key in metadata and type(metadata[key]) is type(value) and metadata[key] == value
+        for key, value in wanted.items()
+    )
+
+
+def _never_ours(call: Call) -> InternalError:
+    return InternalError(f"thread {call.request.thread!r} changed {_TRIES} times between a look at it and its claim")

@@ -1,0 +1,62 @@
+"""What the builder knows of a node before anything is compiled."""
+
+from __future__ import annotations
+
+import typing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, get_origin
+
+from durable_graph.graph.branches import callee, command_targets
+from durable_graph.runtime.callables import Body, name_of
+from durable_graph.types import RetryPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from durable_graph.graph.branches import Branch
+
+__all__ = ["Node", "input_hint"]
+
+
+@dataclass(slots=True)
+class Node:
+    """One node as it was added. `destinations` are where its Commands may lead, as far as they are declared."""
+
+    name: str
+    body: Body
+    input_schema: Any = None
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    retry: tuple[RetryPolicy, ...] = ()
+    destinations: tuple[str, ...] | None = None
+    branches: dict[str, Branch] = field(default_factory=dict[str, "Branch"])
+
+    @classmethod
+    def of(cls, name: str | None, action: Any, afunc: Any) -> Node:
+        """Read what the user gave."""
+        body = Body(action, afunc)
+        return cls(name or name_of(action), body, destinations=command_targets(action))
+
+
+def as_policies(policy: RetryPolicy | Sequence[RetryPolicy] | None) -> tuple[RetryPolicy, ...]:
+    """One policy or several; a RetryPolicy is a tuple itself."""
+    if policy is None:
+        return ()
+    return (policy,) if isinstance(policy, RetryPolicy) else tuple(policy)
+
+
+def input_hint(function: Any) -> Any:
+    """The hint of a function's first parameter when it is a class with annotations of its own, else None."""
+    if hasattr(function, "invoke") or hasattr(function, "ainvoke"):
+        return None
+    call = callee(function)
+    try:
+        hints = typing.get_type_hints(call, include_extras=True)
+    except Exception:  # noqa: BLE001 - a hint that cannot be resolved tells nothing, which is no error
+        return None
+    names = [name for name in hints if name != "return"]
+    code = getattr(getattr(call, "__func__", call), "__code__", None)
+    arguments = code.co_varnames[: code.co_argcount] if code is not None else ()
+    first = next((name for name in arguments if name != "self"), names[0] if names else None)
+    hint = hints.get(first) if first else None
+    plain = get_origin(hint) or hint
+    return hint if isinstance(plain, type) and bool(getattr(plain, "__annotations__", None)) else None

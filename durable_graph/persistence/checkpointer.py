@@ -1,0 +1,106 @@
+"""The `Checkpointer` protocol: a fenced, ordered row log.
+
+A backend is dumb on purpose. It keeps threads (with epoch and owner), lanes, and rows of bytes; it appends rows
+under an epoch and reads ranges. Layout, encoding and every decision are the engine's (`persistence.layout`), so they
+exist once. The rules a backend must keep (each found by a failure, see ARCHITECTURE.md):
+
+1. Fencing. `commit` writes an item only if the thread still has the item's epoch; otherwise the outcome is "stale"
+   and nothing of the item is written. A stale item is an outcome, never an error of its group.
+2. Each item is atomic; a group need not be.
+3. Nothing inserted although the fence held means the very same rows are there: the outcome is "already mine".
+4. Thread numbers are never used again, not even after a delete; a new thread's first epoch is random and above 1.
+5. Order is seq, never a clock.
+6. One object serves sync and async callers, several OS threads, several event loops, and survives `os.fork()`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from durable_graph.records import Claim, ClaimRequest, CommitItem, LoadedThread, Outcome, Row, RowRange
+
+__all__ = ["Checkpointer"]
+
+
+class Checkpointer(ABC):
+    """Base of all checkpointers. Subclasses give the sync verbs; the async ones run them in a worker thread."""
+
+    instant: bool = False
+    """True when every verb returns without waiting for anything (memory): callers never hand it to a thread."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> tuple[Any, ...]:
+        """What two objects over the same data share (e.g. the database file's real path); hashable."""
+
+    @abstractmethod
+    def load(self, key: str, *, ns: str = "", lane: int | None = None, upto: int | None = None) -> LoadedThread | None:
+        """The thread, its lanes, and rows of one lane; None when the thread is unknown.
+
+        lane: which lane's rows; None is the newest of namespace `ns` (the one with the highest `last`).
+        upto: rows start at the last BASE with seq <= upto (None: the newest BASE) and run to the lane's end.
+        An unknown lane gives no rows.
+        """
+
+    @abstractmethod
+    def read(self, no: int, ranges: Sequence[RowRange]) -> list[list[Row]]:
+        """The rows of each range, in order of seq."""
+
+    @abstractmethod
+    def claim(self, request: ClaimRequest) -> Claim | None:
+        """Take a thread over under a new epoch; None when something happened since the caller looked."""
+
+    @abstractmethod
+    def commit(self, items: Sequence[CommitItem]) -> list[Outcome]:
+        """Append the rows of each item under its claim; one outcome per item, in order.
+
+        Raises a StorageError when the backend fails; then items of the group may or may not have been written and
+        the same items may be sent again ("already mine").
+        """
+
+    def setup(self) -> None:  # noqa: B027 - there may be nothing to do
+        """Make the database ready. Never needed: first use does it."""
+
+    def close(self) -> None:  # noqa: B027 - there may be nothing to do
+        """Give resources back. The object may be used again; it reopens."""
+
+    async def aload(
+        self, key: str, *, ns: str = "", lane: int | None = None, upto: int | None = None
+    ) -> LoadedThread | None:
+        """Async `load`."""
+        return await asyncio.to_thread(self.load, key, ns=ns, lane=lane, upto=upto)
+
+    async def aread(self, no: int, ranges: Sequence[RowRange]) -> list[list[Row]]:
+        """Async `read`."""
+        return await asyncio.to_thread(self.read, no, ranges)
+
+    async def asetup(self) -> None:
+        """Async `setup`."""
+        await asyncio.to_thread(self.setup)
+
+    async def aclose(self) -> None:
+        """Async `close`."""
+        await asyncio.to_thread(self.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()

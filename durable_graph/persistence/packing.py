@@ -1,0 +1,284 @@
+"""The structure of records inside rows: tasks, frontiers, and the words and blobs they name by number.
+
+A record is a list without its trailing Nones:
+
+    record    [step, created_at, source, frontier, stop, tasks, run_id, fingerprint, metadata, epoch]
+              created_at is the difference to the checkpoint before (in a BASE, to 0); the last four are None
+              when they are the same as there
+    frontier  [nodes, sends, {edge: sources}]
+    task      [node, path, id, started, duration, writes, routes, attempt, error, interrupts, answered, rejected]
+              path is None for "node", 3 for "node#3", else the text
+    writes    [key, source, key, source, ...]; a source says where the value's encoding is:
+              int                 the blob with this number
+              True                the key's whole value as of this row
+              [start, length]     these bytes of what this row stores for the key
+              [start, length, n]  the same, as the n elements of a list
+
+Node names, keys, edges, sources and stops are words; Sends, interrupts, answers and metadata are blobs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from durable_graph.errors import UnserializableValueError
+from durable_graph.persistence.rows import extend, is_list, split_list, trim, untrim
+from durable_graph.records import ErrorRecord, Frontier, TaskRecord, Write
+from durable_graph.types import MISSING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from durable_graph.persistence.codec import Codec
+    from durable_graph.types import Send
+
+__all__ = [
+    "Draft", "Page", "Plan", "encode_writes", "pack_frontier", "pack_task", "sources_of", "unpack_frontier",
+    "unpack_task",
+]  # fmt: skip
+
+SMALLEST_CUT: Final = 12
+"""Encodings shorter than this are stored again: pointing to them would not save anything."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What becomes of one key in a row.
+
+    entry: what the row says about it (`line.advance`).
+    piece: the bytes that are stored for it (of a log: the new elements); None when nothing is.
+    start: where in `piece` the new elements of a list start. whole: the encoding of the whole value, when known.
+    kind, payload: of the row apart that holds `piece`; kind None when it is inline.
+    kept: the encoded elements of a list whose next append must be found by comparing; else None.
+    """
+
+    entry: Any
+    piece: bytes | None = None
+    start: int = 0
+    whole: bytes | None = None
+    kind: int | None = None
+    payload: bytes = b""
+    kept: tuple[bytes, ...] | None = None
+
+
+class Draft:
+    """A row being put together. It changes nothing but itself: when a value does not encode, it is dropped.
+
+    numbers: the words known so far. words, blobs: the words that this row introduces and the encodings that it
+    holds, with their numbers, in order. cursors: by key, from where on in what the row stores the key's next
+    write is looked for.
+    """
+
+    __slots__ = ("_codec", "_encoded", "_numbers", "blobs", "cursors", "words")
+
+    def __init__(self, codec: Codec, numbers: Mapping[str, int]) -> None:
+        self._codec = codec
+        self._numbers = numbers
+        self._encoded: dict[int, bytes] = {}
+        self.words: dict[str, int] = {}
+        self.blobs: dict[bytes, int] = {}
+        self.cursors: dict[str, int] = {}
+
+    def word(self, text: str) -> int:
+        """The number of a word."""
+        try:
+            return self._numbers[text]
+        except KeyError:
+            return self.words.setdefault(text, len(self._numbers) + len(self.words))
+
+    def blob(self, data: bytes) -> int:
+        """The number of the blob with these bytes."""
+        return self.blobs.setdefault(data, len(self.blobs))
+
+    def encode(self, value: Any, what: str, key: str = "", node: str = "") -> bytes:
+        """The value's encoding. One object is encoded once per row, be it a write and a value and a Send.
+
+        Raises UnserializableValueError that says where the value is: `what`, and the key or the node, if given.
+        """
+        # By identity, never by equality (1 == True); what is asked for stays alive in the record meanwhile.
+        # Encodings that came with the record do not go in here: a reducer may have changed the object since.
+        identity = id(value)
+        if identity not in self._encoded:
+            try:
+                self._encoded[identity] = self._codec.encode(value)
+            except UnserializableValueError as error:
+                extend(error, f"in {_where(what, key, node)}")
+                raise
+            except Exception as error:  # from an encode function of the user's: theirs, we say where
+                error.add_note(f"Raised while storing {_where(what, key, node)}")
+                raise
+        return self._encoded[identity]
+
+
+def _where(what: str, key: str, node: str) -> str:
+    return what + (key and f" {key!r}") + (node and f" of node {node!r}")
+
+
+# --- writing ------------------------------------------------------------------------------------------------
+
+
+def encode_writes(draft: Draft, task: TaskRecord) -> list[bytes]:
+    """The encodings of what a task wrote."""
+    encode, node = draft.encode, task.node
+    return [
+        encode(write.value, "key", write.key, node) if write.data is None else write.data for write in task.writes or ()
+    ]
+
+
+def pack_task(draft: Draft, task: TaskRecord, written: list[bytes], plans: Mapping[str, Plan]) -> list[Any]:
+    """A task's structure. `written`: from `encode_writes`; `plans`: what the row stores, by key."""
+    node = task.node
+    packed: list[Any] = [
+        draft.word(node),
+        None if task.path == node else _pack_path(task),
+        task.id,
+        task.started or None,
+        task.duration or None,
+        None if task.writes is None else _pack_writes(draft, task.writes, written, plans),
+    ]
+    if task.routes or task.attempt != 1 or task.error or task.interrupts or task.answered or task.rejected:
+        packed += (
+            [_pack_route(draft, route, node) for route in task.routes] or None,
+            None if task.attempt == 1 else task.attempt,
+            None if task.error is None else list(task.error),
+            [draft.blob(draft.encode(asked, "an interrupt", node=node)) for asked in task.interrupts] or None,
+            list(task.answered) or None,
+            list(task.rejected) or None,
+        )
+    return packed if packed[-1] is not None else trim(packed)
+
+
+def _pack_path(task: TaskRecord) -> int | str:
+    node, _, number = task.path.rpartition("#")
+    # str(int(...)) so that "node#007" stays what it is.
+    plain = node == task.node and number.isascii() and number.isdigit() and str(int(number)) == number
+    return int(number) if plain else task.path
+
+
+def _pack_route(draft: Draft, route: str | Send, node: str) -> int | list[int]:
+    if isinstance(route, str):
+        return draft.word(route)
+    return [draft.blob(draft.encode(route, "a Send to", route.node, node))]
+
+
+def _pack_writes(draft: Draft, writes: Iterable[Write], written: list[bytes], plans: Mapping[str, Plan]) -> list[Any]:
+    packed: list[Any] = []
+    for (key, _, _), data in zip(writes, written, strict=True):
+        plan = plans.get(key)
+        if plan is not None and data == plan.whole:
+            source = True
+        else:
+            piece = _find_piece(draft, data, key, plan)
+            source = draft.blob(data) if piece is None else piece
+        packed += (draft.word(key), source)
+    return packed
+
+
+def _find_piece(draft: Draft, data: bytes, key: str, plan: Plan | None) -> list[int] | None:
+    """Where in the bytes that the row stores for the key the written ones are; None when nowhere."""
+    if plan is None or plan.piece is None or len(data) < SMALLEST_CUT:
+        return None
+    # Several writes of one key were appended one after the other: each is looked for behind the one before.
+    cursor = draft.cursors.get(key, plan.start)
+    count, skip = split_list(data) if is_list(data) else (None, 0)
+    body = data[skip:]
+    start = plan.piece.find(body, cursor)
+    if start < 0:
+        return None
+    draft.cursors[key] = start + len(body)
+    return [start, len(body)] if count is None else [start, len(body), count]
+
+
+def pack_frontier(draft: Draft, frontier: Frontier) -> list[Any] | None:
+    """A frontier's structure; None when nothing runs next."""
+    word = draft.word
+    nodes = [word(node) for node in frontier.nodes]
+    if not frontier.sends and not frontier.arrived:
+        return [nodes] if nodes else None
+    return [
+        nodes,
+        [draft.blob(draft.encode(send, "a Send to", send.node)) for send in frontier.sends],
+        {word(edge): [word(source) for source in sources] for edge, sources in frontier.arrived.items()},
+    ]
+
+
+# --- reading ------------------------------------------------------------------------------------------------
+
+
+class Page(NamedTuple):
+    """What is needed to read one row's structure.
+
+    decode: makes a user's value from its encoding; its second argument says what it is, for the text of errors.
+    """
+
+    words: list[str]
+    blobs: list[bytes]
+    decode: Callable[[bytes, str], Any]
+
+    def word(self, number: int) -> str:
+        """The word with this number."""
+        return self.words[number]
+
+    def value(self, blob: int, what: str) -> Any:
+        """The value whose encoding is the blob with this number."""
+        return self.decode(self.blobs[blob], what)
+
+
+def sources_of(page: Page, task: list[Any]) -> Iterable[tuple[str, Any]]:
+    """(key, source) of each write in a task's structure."""
+    *_, writes = untrim(task, 6)
+    writes = writes or ()
+    return [(page.word(writes[at]), writes[at + 1]) for at in range(0, len(writes), 2)]
+
+
+def unpack_task(page: Page, packed: list[Any], find: Callable[[str, Any], bytes] | None) -> TaskRecord:
+    """The task again.
+
+    find: gives the bytes of a key's source that is no blob; None leaves out the values of writes (they are
+    MISSING).
+    """
+    node, path, task_id, started, duration, writes, routes, attempt, error, interrupts, answered, rejected = untrim(
+        packed, 12
+    )
+    name = page.word(node)
+    return TaskRecord(
+        path=name if path is None else f"{name}#{path}" if isinstance(path, int) else path,
+        node=name,
+        id=task_id,
+        attempt=1 if attempt is None else attempt,
+        started=started or 0.0,
+        duration=duration or 0.0,
+        writes=None if writes is None else tuple(_writes(page, packed, find, name)),
+        routes=tuple(_route(page, route, name) for route in routes or ()),
+        error=None if error is None else ErrorRecord(*error),
+        interrupts=tuple(page.value(blob, f"an interrupt of node {name!r}") for blob in interrupts or ()),
+        answered=tuple(answered or ()),
+        rejected=tuple(rejected or ()),
+    )
+
+
+def _writes(page: Page, packed: list[Any], find: Callable[[str, Any], bytes] | None, node: str) -> Iterable[Write]:
+    for key, source in sources_of(page, packed):
+        if find is None:
+            yield Write(key, MISSING)
+        else:
+            inline = isinstance(source, int) and source is not True
+            data = page.blobs[source] if inline else find(key, source)
+            yield Write(key, page.decode(data, f"key {key!r} written by node {node!r}"))
+
+
+def _route(page: Page, route: Any, node: str) -> Any:
+    return page.word(route) if isinstance(route, int) else page.value(route[0], f"a Send by node {node!r}")
+
+
+def unpack_frontier(page: Page, packed: list[Any] | None) -> Frontier:
+    """The frontier again."""
+    nodes, sends, packed_arrived = untrim(packed, 3)
+    arrived: dict[int, list[int]] = packed_arrived or {}
+    word = page.word
+    return Frontier(
+        nodes=tuple(word(node) for node in nodes or ()),
+        sends=tuple(page.value(send, "a Send") for send in sends or ()),
+        arrived={word(edge): tuple(word(source) for source in sources) for edge, sources in arrived.items()},
+    )

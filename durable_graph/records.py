@@ -1,0 +1,287 @@
+"""What passes between the engine and storage. Plain data; no behaviour beyond construction.
+
+Two levels meet here. A *backend* knows `Row`s: numbered bytes in lanes of a thread, which it does not understand.
+The *engine* knows `StepRecord`s and `TaskRecord`s. `persistence.layout` turns one into the other.
+
+    thread    one conversation, found by the user's key; the backend gives it a number that is never used again
+    lane      one branch of the thread; every thread starts with lane 1
+    seq       ONE counter per thread: order, checkpoint id and channel version at once. Never a clock.
+    part      0 is the lane's line of rows; part n > 0 holds the values of channel number n that are stored apart
+    kind      in part 0: DELTA, BASE or PENDING; in other parts: LOG or VALUE
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from durable_graph.types import Interrupt, Send
+
+__all__ = [
+    "BASE",
+    "DELTA",
+    "LOG",
+    "MAIN",
+    "PENDING",
+    "VALUE",
+    "Address",
+    "Change",
+    "Claim",
+    "ClaimRequest",
+    "CommitItem",
+    "ErrorRecord",
+    "Frontier",
+    "LaneInfo",
+    "LoadedThread",
+    "Outcome",
+    "PendingRecord",
+    "Row",
+    "RowRange",
+    "StepRecord",
+    "StoredCheckpoint",
+    "TaskRecord",
+    "ThreadInfo",
+    "Write",
+]
+
+MAIN: Final = 0
+"""The part that holds a lane's line of rows."""
+
+DELTA: Final = 0
+BASE: Final = 1
+PENDING: Final = 2
+
+LOG: Final = 0
+VALUE: Final = 1
+
+# --- what a backend knows --------------------------------------------------------------------------------------
+
+
+class Row(NamedTuple):
+    """One stored row. `(lane, part, seq)` is unique in a thread; `data` is opaque to the backend."""
+
+    lane: int
+    part: int
+    seq: int
+    kind: int
+    data: bytes
+
+
+class RowRange(NamedTuple):
+    """All rows of one part of a lane with `first <= seq <= last`, in order of seq."""
+
+    lane: int
+    part: int
+    first: int
+    last: int
+
+
+class LaneInfo(NamedTuple):
+    """One branch of one namespace. `parent_lane` is 0 and `parent_seq` 0 for a lane that branched from nothing.
+
+    `last` is the seq of the lane's newest row, 0 when it has none.
+    """
+
+    lane: int
+    ns: str
+    parent_lane: int
+    parent_seq: int
+    last: int
+
+
+class ThreadInfo(NamedTuple):
+    """A thread's row. `owner` is None when nobody holds it. `epoch` grows with every claim and never repeats."""
+
+    no: int
+    key: str
+    epoch: int
+    owner: str | None
+    status: str
+
+
+class LoadedThread(NamedTuple):
+    """What `Checkpointer.load` answers: the thread, all its lanes (by number), and rows of one of them.
+
+    `rows` are part 0 of lane `lane`, from the last BASE at or before the wanted seq on, in order of seq.
+    """
+
+    thread: ThreadInfo
+    lanes: tuple[LaneInfo, ...]
+    lane: int
+    rows: tuple[Row, ...]
+
+
+class ClaimRequest(NamedTuple):
+    """Take a thread over, and append `rows` in the same transaction.
+
+    The claim succeeds only if nothing happened since the caller looked: the thread still has epoch `epoch`
+    (None: it does not exist and is created), and lane `lane` has no row in part 0 with a seq above `seen`.
+    The thread's epoch becomes `new_epoch`, which the rows carry too: one above `epoch`, for a new thread a random
+    number above 1. `new_lanes` are created too (their `last` is ignored).
+    """
+
+    key: str
+    owner: str
+    epoch: int | None
+    new_epoch: int
+    lane: int
+    seen: int
+    new_lanes: tuple[LaneInfo, ...]
+    rows: tuple[Row, ...]
+
+
+class Claim(NamedTuple):
+    """A thread that is ours: its number and the epoch under which we may write."""
+
+    no: int
+    epoch: int
+
+
+class CommitItem(NamedTuple):
+    """Rows to append under a claim; all of them or none. `status` not None also gives the thread back
+    (owner becomes None) with this status. `new_lanes` are created first.
+    """
+
+    claim: Claim
+    rows: tuple[Row, ...]
+    new_lanes: tuple[LaneInfo, ...] = ()
+    status: str | None = None
+
+
+Outcome: TypeAlias = Literal["written", "already mine", "stale"]
+"""What became of an item. "already mine": the same rows were there (a retry after a lost answer).
+"stale": somebody else claimed the thread; nothing was written."""
+
+# --- what the engine knows -------------------------------------------------------------------------------------
+
+
+class Address(NamedTuple):
+    """Where a checkpoint is: lane, seq, and the epoch under which it was written."""
+
+    lane: int
+    seq: int
+    epoch: int
+
+
+class Write(NamedTuple):
+    """One value a task wrote. `data` is its encoding when it is known already (so it is encoded once)."""
+
+    key: str
+    value: Any
+    data: bytes | None = None
+
+
+@dataclass(slots=True)
+class Change:
+    """How one key changed in a step.
+
+    value: the new value, or MISSING when the key holds nothing any more.
+    suffix: when the new value is the old one with these elements appended (a reported append); else None.
+    data: the encoding of `suffix` if there is one, else of `value`; None when not known yet.
+    """
+
+    value: Any
+    suffix: list[Any] | None = None
+    data: bytes | None = None
+
+
+@dataclass(slots=True)
+class Frontier:
+    """What runs next: nodes in order of their names, Sends in the order they were sent, and barrier edges
+    (by the edge's name) with the sources that already arrived.
+    """
+
+    nodes: tuple[str, ...] = ()
+    sends: tuple[Send, ...] = ()
+    arrived: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+
+class ErrorRecord(NamedTuple):
+    """An exception as it is stored: its class's qualified name, its text, and the traceback as text."""
+
+    type: str
+    message: str
+    traceback: str
+
+
+@dataclass(slots=True)
+class TaskRecord:
+    """What is stored of one task of a step.
+
+    path: stable in its checkpoint: "node" for a node, "node#3" for the third Send of the step (counted from 0).
+    writes: what it wrote; None when it did not finish (then `error` or `interrupts` say why).
+    routes: where its routers and Commands sent it, besides static edges: node names and Sends.
+    interrupts: its open questions. answered: ids of interrupts whose answers it used.
+    rejected: ids of interrupts whose stored answer did not fit and is void.
+    started: seconds since 1970; duration: seconds.
+    """
+
+    path: str
+    node: str
+    id: str
+    attempt: int = 1
+    started: float = 0.0
+    duration: float = 0.0
+    writes: tuple[Write, ...] | None = None
+    routes: tuple[str | Send, ...] = ()
+    error: ErrorRecord | None = None
+    interrupts: tuple[Interrupt, ...] = ()
+    answered: tuple[str, ...] = ()
+    rejected: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class PendingRecord:
+    """What became known of the step that follows a checkpoint, before that step closed: finished, failed or
+    interrupted tasks, and answers (interrupt id -> answer). Later records of the same task replace earlier ones.
+    """
+
+    tasks: tuple[TaskRecord, ...] = ()
+    answers: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(slots=True)
+class StepRecord:
+    """One checkpoint as the engine hands it to storage.
+
+    step: -1 for the input, then 0, 1, ...   source: "input" | "loop" | "update" | "fork".
+    changes: the keys that changed since the checkpoint before.
+    frontier: what runs next.
+    tasks: the tasks of the step that just closed whose results were not stored as pending records before.
+    stop: "before" | "after" when the run stops here at a static breakpoint, else None.
+    created_at: milliseconds since 1970. fingerprint: of the graph. metadata: what the user's config brought.
+    """
+
+    step: int
+    source: str
+    changes: dict[str, Change]
+    frontier: Frontier
+    tasks: tuple[TaskRecord, ...] = ()
+    stop: str | None = None
+    created_at: int = 0
+    run_id: str = ""
+    fingerprint: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(slots=True)
+class StoredCheckpoint:
+    """One checkpoint as it was read back.
+
+    versions: key -> seq of the checkpoint in which it last changed.
+    step: the step's record; its `changes` are empty (see `values`).
+    pending: what is known of the step after it: task path -> newest record (finished, failed or interrupted; from
+    PENDING rows, and from the following checkpoint of the same lane when history is read).
+    answers: interrupt id -> answer, without those rejected later.
+    """
+
+    address: Address
+    parent: Address | None
+    values: dict[str, Any]
+    versions: dict[str, int]
+    step: StepRecord
+    pending: dict[str, TaskRecord] = field(default_factory=dict[str, TaskRecord])
+    answers: dict[str, Any] = field(default_factory=dict[str, Any])

@@ -1,0 +1,354 @@
+"""The asyncio driver: performs the effects of a script on the running event loop.
+
+One task and nobody listening: it is awaited inline. Several: an asyncio task each, or `max_concurrency` slots. Sync
+nodes run in OS threads of the warm pool, with their context. Commits go to the committer's thread; the loop never waits
+for a disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import TypeVar
+
+from durable_graph.core.effects import Cancel, Emit, Flush, Launch, Load, Persist, Receive
+from durable_graph.core.mail import Said
+from durable_graph.errors import NodeCancelledError
+from durable_graph.runtime import pool
+from durable_graph.runtime.attempt import attempt, perform
+from durable_graph.runtime.blocking import RunAbandoned, call_here, retry_delay
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Sequence
+
+    from durable_graph.core.effects import Effect, Script
+    from durable_graph.core.mail import Mail
+    from durable_graph.core.planning import Task
+    from durable_graph.core.run import Outcome
+    from durable_graph.core.streaming import Event
+    from durable_graph.runtime.callables import Body
+    from durable_graph.runtime.context import RunContext
+    from durable_graph.runtime.session import Session
+
+__all__ = ["AsyncDriver", "in_thread"]
+
+T = TypeVar("T")
+
+
+class AsyncDriver:
+    """Performs one script. After `drive` ended, `outcome` is what the script returned."""
+
+    def __init__(self, shared: RunContext, session: Session | None, *, live: bool, limit: int | None) -> None:
+        self.outcome: Outcome | None = None
+        self._shared = shared
+        self._session = session
+        self._live = live
+        self._limit = limit
+        self._loop = asyncio.get_running_loop()
+        self._inline: Task | None = None
+        self._mail: deque[Mail | BaseException] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._woken = False
+        self._waiting: deque[Task] = deque()
+        self._running: set[asyncio.Task[None]] = set()
+        self._threads = 0
+        self._handlers: dict[type[Effect[Any]], Callable[[Any], Any]] = {
+            Load: self._load,
+            Persist: self._persist,
+            Flush: self._flush,
+            Launch: self._launch,
+            Cancel: self._cancel,
+            Receive: self._receive,
+        }
+        if live:
+            shared.say = self._say
+
+    async def drive(self, script: Script[Outcome]) -> AsyncGenerator[Sequence[Event], None]:
+        """Perform the script; yields what it emits."""
+        advance: Any = script.send
+        given: Any = None
+        listening = True
+        handlers = self._handlers
+        try:
+            while True:
+                try:
+                    effect: Effect[Any] = advance(given)
+                except StopIteration as end:
+                    self.outcome = end.value
+                    return
+                advance = script.send
+                given = None
+                try:
+                    if isinstance(effect, Emit):
+                        if listening:
+                            yield effect.events
+                    else:
+                        given = await handlers[type(effect)](effect)
+                except GeneratorExit:
+                    listening = False
+                    self._break_off()
+                    advance, given = script.throw, RunAbandoned()
+                except BaseException as error:  # noqa: BLE001 - the script decides what it means
+                    if not isinstance(error, Exception):
+                        self._break_off()
+                    advance, given = script.throw, error
+        except RunAbandoned:
+            return
+        finally:
+            self._shared.say = None
+            self._break_off()
+            if self._session is not None:
+                self._session.close()
+
+    def _require_session(self) -> Session:
+        assert self._session is not None  # noqa: S101 - durable runs have one; this tells the type checker
+        return self._session
+
+    # --- storage --------------------------------------------------------------------------------------------------
+
+    async def _load(self, _: Load) -> Any:
+        session = self._require_session()
+        return session.begin() if session.checkpointer.instant else await in_thread(session.begin)
+
+    async def _persist(self, effect: Persist) -> Any:
+        outbox = self._require_session().outbox
+        addresses = outbox.add(effect.batch)
+        if outbox.claim is None:
+            request = outbox.claim_request()
+            checkpointer = outbox.checkpointer
+            outbox.claimed(
+                checkpointer.claim(request) if checkpointer.instant else await _shielded(in_thread(lambda: checkpointer.claim(request)))
+            )
+        elif outbox.durability == "async":
+            item = outbox.take()
+            if item is not None:
+                outbox.start(item)
+            while (late := outbox.behind()) is not None:
+                await _settle(late)
+        return addresses
+
+    async def _flush(self, _: Flush) -> None:
+        outbox = self._require_session().outbox
+        while (oldest := outbox.underway()) is not None:
+            await _settle(oldest)
+        item = outbox.take()
+        if item is None:
+            return
+        if outbox.checkpointer.instant:
+            outbox.settle(outbox.committer.commit(item))
+        else:
+            # A cancelled caller does not stop the commit: it lands, and it must be known that it did.
+            outbox.settle(await _shielded(asyncio.wrap_future(outbox.committer.submit(item))))
+
+    # --- tasks ------------------------------------------------------------------------------------------------------
+
+    async def _launch(self, effect: Launch) -> None:
+        tasks = effect.tasks
+        idle = not (self._live or self._running or self._threads)
+        if len(tasks) == 1 and idle and not tasks[0].spec.work.threaded:
+            self._inline = tasks[0]
+        elif self._limit is not None:
+            self._waiting.extend(tasks)
+            for _ in range(min(len(tasks), self._limit - len(self._running))):
+                self._spawn(self._slot())
+        else:
+            threaded = [task for task in tasks if task.spec.work.threaded and not task.delay]
+            self._waiting.extend(threaded)
+            self._start_threads(len(threaded))
+            for task in tasks:
+                if not task.spec.work.threaded or task.delay:
+                    self._spawn(self._one(task))
+
+    def _spawn(self, job: Any) -> None:
+        task = self._loop.create_task(job)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _slot(self) -> None:
+        """Pull tasks until none is left."""
+        while self._waiting:
+            await self._one(self._waiting.popleft())
+
+    async def _one(self, task: Task) -> None:
+        try:
+            self._put(await self._perform(task))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - SystemExit in a node: the driver raises it
+            self._put(error)
+
+    async def _perform(self, task: Task) -> Mail:
+        if task.delay:
+            await asyncio.sleep(retry_delay(task))
+            task.delay = 0.0
+        if task.spec.work.threaded:
+            return await in_thread(lambda: perform(task, self._shared, call_here))
+        return await aperform(task, self._shared)
+
+    def _start_threads(self, count: int) -> None:
+        more = min(count, pool.LIMIT - self._threads)
+        self._threads += max(more, 0)
+        context = contextvars.copy_context()
+        for _ in range(more):
+            pool.submit(lambda: self._work(context))
+
+    def _work(self, context: contextvars.Context) -> None:
+        """In an OS thread: pull tasks until none is left."""
+        while True:
+            try:
+                task = self._waiting.popleft()
+            except IndexError:
+                break
+            try:
+                mail: Mail | BaseException = context.copy().run(perform, task, self._shared, call_here)
+            except BaseException as error:  # noqa: BLE001 - SystemExit in a node: the driver raises it
+                mail = error
+            self._put_from_thread(mail)
+        self._call_loop(self._thread_ended)
+
+    def _thread_ended(self) -> None:
+        self._threads -= 1
+        if self._waiting and self._limit is None and not self._threads:
+            self._start_threads(len(self._waiting))  # a task came while the last worker was leaving
+
+    async def _cancel(self, _: Cancel) -> list[Task]:
+        taken: list[Task] = []
+        while self._waiting:
+            try:
+                taken.append(self._waiting.popleft())
+            except IndexError:
+                break
+        if self._inline is not None:
+            taken.append(self._inline)
+            self._inline = None
+        return taken
+
+    def _break_off(self) -> None:
+        for task in tuple(self._running):
+            _ = task.cancel()
+
+    # --- mail -------------------------------------------------------------------------------------------------------
+
+    async def _receive(self, effect: Receive) -> list[Mail]:
+        task = self._inline
+        if task is not None and effect.wait:
+            try:
+                return [await self._perform(task)]
+            finally:
+                self._inline = None
+        if effect.wait and not self._mail:
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        mails: list[Mail] = []
+        while self._mail:
+            mail = self._mail.popleft()
+            if isinstance(mail, BaseException):
+                raise mail
+            mails.append(mail)
+        return mails
+
+    def _put(self, mail: Mail | BaseException) -> None:
+        self._mail.append(mail)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _put_from_thread(self, mail: Mail | BaseException) -> None:
+        self._mail.append(mail)
+        if not self._woken:  # one wake-up for all mail that comes before the driver looks
+            self._woken = True
+            self._call_loop(self._wake_up)
+
+    def _wake_up(self) -> None:
+        self._woken = False
+        self._wake()
+
+    def _call_loop(self, callback: Callable[[], None]) -> None:
+        try:
+            _ = self._loop.call_soon_threadsafe(callback)
+        except RuntimeError:
+            return  # the loop is closed: the run was broken off and nobody waits for this mail
+
+    def _say(self, task: Task, data: Any) -> None:
+        self._put_from_thread(Said(task, data))
+
+
+async def aperform(task: Task, shared: RunContext) -> Mail:
+    """Run a task here, awaiting what is async."""
+    steps = attempt(task, shared)
+    try:
+        body, args, keywords = next(steps)
+        while True:
+            try:
+                result = await acall(body, args, keywords)
+            except asyncio.CancelledError:
+                current = asyncio.current_task()
+                if current is not None and current.cancelling():
+                    steps.close()
+                    raise
+                what = f"node {task.name!r} raised CancelledError, though nobody cancelled the run"
+                body, args, keywords = steps.throw(NodeCancelledError(what))
+            except BaseException as error:  # noqa: BLE001 - the attempt decides what it means
+                body, args, keywords = steps.throw(error)
+            else:
+                body, args, keywords = steps.send(result)
+    except StopIteration as end:
+        mail: Mail = end.value
+        return mail
+
+
+async def acall(body: Body, args: tuple[Any, ...], keywords: Any) -> Any:
+    """Call a body. Plain functions that serve as routers run here; other sync code in an OS thread."""
+    if body.asyn is not None:
+        return await body.asyn(*args, **(keywords or {}))
+    sync = body.sync
+    assert sync is not None  # noqa: S101 - a body has one or the other; this tells the type checker
+    if body.light:
+        return sync(*args, **(keywords or {}))
+    return await in_thread(lambda: sync(*args, **(keywords or {})))
+
+
+async def in_thread(job: Callable[[], T]) -> T:
+    """Run blocking code in an OS thread of the warm pool, with the caller's context."""
+    future: Future[T] = Future()
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            result = context.run(job)
+        except BaseException as error:  # noqa: BLE001 - handed to the caller
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    pool.submit(run)
+    return await asyncio.wrap_future(future)
+
+
+async def _settle(future: Future[Any]) -> None:
+    """Wait; what it gave is looked at by the outbox."""
+    _ = await asyncio.wait([asyncio.wrap_future(future)])
+
+
+async def _shielded(awaitable: Any) -> Any:
+    """Await to the end even when the caller is cancelled; the cancellation comes after."""
+    inner = asyncio.ensure_future(awaitable)
+    cancelled: asyncio.CancelledError | None = None
+    while not inner.done():
+        try:
+            _ = await asyncio.shield(asyncio.wait([inner]))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        _ = inner.exception()
+        raise cancelled
+    return inner.result()

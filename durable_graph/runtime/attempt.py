@@ -1,0 +1,108 @@
+"""One attempt of one task, for both faces.
+
+`attempt` is a generator: it yields each call of the user's code that is due and is sent its result (or has its
+exception thrown in); it returns the mail. A face only says how a call is made.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+from durable_graph.core.mail import Failed, Finished, Interrupted
+from durable_graph.core.reports import error_record
+from durable_graph.errors import GraphInterrupt
+from durable_graph.runtime.context import CURRENT, TaskContext
+from durable_graph.runtime.work import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from durable_graph.core.mail import Mail
+    from durable_graph.core.planning import Task
+    from durable_graph.runtime.callables import Body
+    from durable_graph.runtime.context import RunContext
+    from durable_graph.runtime.work import NodeWork
+
+__all__ = ["attempt", "perform"]
+
+_PASS_THROUGH = (KeyboardInterrupt, SystemExit, GeneratorExit)
+
+
+def attempt(task: Task, shared: RunContext) -> Generator[tuple[Body, tuple[Any, ...], Any], Any, Mail]:
+    """Run a task once. CURRENT is set while the user's code runs."""
+    work: NodeWork = task.spec.work
+    context = TaskContext(task, shared)
+    started = time.time()
+    token = CURRENT.set(context)
+    bridge = shared.bridge
+    held = bridge.enter(context) if bridge is not None else None
+    try:
+        result = Result(work, shared)
+        given = work.read(task, shared)
+        body = work.body
+        if body is None:
+            output = given
+        elif body.wants or not body.takes_input:
+            output = yield body, (given,) if body.takes_input else (), body.keywords(context)
+        else:
+            output = yield body, (given,), None
+        asked = context.asked
+        if asked is None or not asked.open:  # a swallowed interrupt stops the task all the same
+            result.take(output)
+            for branch in work.branches:
+                seen = branch.reader.read(result.seen(), shared)
+                keywords = branch.body.keywords(context) if branch.body.wants else None
+                answer = yield branch.body, (seen,) if branch.body.takes_input else (), keywords
+                result.take_route(branch, answer)
+    except _PASS_THROUGH:
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever a node raises is reported by mail
+        return _unhappy(task, context, error, started)
+    finally:
+        if held is not None:
+            bridge.leave(held)
+        CURRENT.reset(token)
+    asked = context.asked
+    duration = time.time() - started
+    if asked is None:
+        return Finished(task, result.writes, result.routes, (), started, duration)
+    if asked.open:
+        return Interrupted(task, asked.open, tuple(asked.answered), started, duration)
+    return Finished(task, result.writes, result.routes, tuple(asked.answered), started, duration)
+
+
+def _unhappy(task: Task, context: TaskContext, error: BaseException, started: float) -> Mail:
+    """An attempt that raised: it waits for a human, or it failed."""
+    duration = time.time() - started
+    asked = context.asked
+    if isinstance(error, BaseExceptionGroup):
+        error = _without_interrupts(cast("BaseExceptionGroup[BaseException]", error))
+    if isinstance(error, GraphInterrupt) and asked is not None and asked.open:
+        return Interrupted(task, asked.open, tuple(asked.answered), started, duration)
+    return Failed(task, error, error_record(error), tuple(context.rejected), started, duration)
+
+
+def _without_interrupts(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """A group without its interrupts: they stop the task only where nothing else went wrong."""
+    interrupts, rest = group.split(GraphInterrupt)
+    if interrupts is None:
+        return group
+    return GraphInterrupt() if rest is None else rest
+
+
+def perform(task: Task, shared: RunContext, call: Any) -> Mail:
+    """Run a task in this OS thread; `call(body, args, keywords)` makes one call of the user's code."""
+    steps = attempt(task, shared)
+    try:
+        body, args, keywords = next(steps)
+        while True:
+            try:
+                result = call(body, args, keywords)
+            except BaseException as error:  # noqa: BLE001 - the attempt decides what it means
+                body, args, keywords = steps.throw(error)
+            else:
+                body, args, keywords = steps.send(result)
+    except StopIteration as end:
+        mail: Mail = end.value
+        return mail

@@ -1,0 +1,236 @@
+"""The sync driver: performs the effects of a script with OS threads.
+
+One task and nobody listening: it runs inline, in the caller's OS thread. Several: workers of the warm pool pull them
+from one queue. Async code runs on the private loop.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import heapq
+import random
+import threading
+import time
+from collections import deque
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from durable_graph.core.effects import Cancel, Emit, Flush, Launch, Load, Persist, Receive
+from durable_graph.core.mail import Said
+from durable_graph.runtime import pool, private_loop
+from durable_graph.runtime.attempt import perform
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+    from concurrent.futures import Future
+
+    from durable_graph.core.effects import Effect, Script
+    from durable_graph.core.mail import Mail
+    from durable_graph.core.planning import Task
+    from durable_graph.core.run import Outcome
+    from durable_graph.core.streaming import Event
+    from durable_graph.runtime.callables import Body
+    from durable_graph.runtime.context import RunContext
+    from durable_graph.runtime.session import Session
+
+__all__ = ["BlockingDriver", "RunAbandoned", "call_here", "retry_delay"]
+
+
+class RunAbandoned(BaseException):
+    """Thrown into a script whose stream was closed early."""
+
+
+class BlockingDriver:
+    """Performs one script."""
+
+    def __init__(self, shared: RunContext, session: Session | None, *, live: bool, limit: int | None) -> None:
+        self._shared = shared
+        self._session = session
+        self._live = live
+        self._limit = min(limit or pool.LIMIT, pool.LIMIT)
+        self._inline: Task | None = None
+        self._inbox: SimpleQueue[Mail | BaseException] = SimpleQueue()
+        self._waiting: deque[Task] = deque()
+        self._later: list[tuple[float, int, Task]] = []
+        self._workers = 0
+        self._lock = threading.Lock()
+        self._handlers: dict[type[Effect[Any]], Callable[[Any], Any]] = {
+            Load: self._load,
+            Persist: self._persist,
+            Flush: self._flush,
+            Launch: self._launch,
+            Cancel: self._cancel,
+            Receive: self._receive,
+        }
+        if live:
+            shared.say = self._say
+
+    def drive(self, script: Script[Outcome]) -> Generator[Sequence[Event], None, Outcome]:
+        """Perform the script; yields what it emits, returns its outcome."""
+        advance: Any = script.send
+        given: Any = None
+        listening = True
+        handlers = self._handlers
+        try:
+            while True:
+                try:
+                    effect: Effect[Any] = advance(given)
+                except StopIteration as end:
+                    return end.value
+                advance = script.send
+                try:
+                    if isinstance(effect, Emit):
+                        given = None
+                        if listening:
+                            yield effect.events
+                    else:
+                        given = handlers[type(effect)](effect)
+                except GeneratorExit:
+                    listening = False
+                    advance, given = script.throw, RunAbandoned()
+                except BaseException as error:  # noqa: BLE001 - the script decides what it means
+                    advance, given = script.throw, error
+        except RunAbandoned:
+            return None  # type: ignore[return-value] # pyright: ignore[reportReturnType] - nobody looks at it
+        finally:
+            self._shared.say = None
+            if self._session is not None:
+                self._session.close()
+
+    def _require_session(self) -> Session:
+        assert self._session is not None  # noqa: S101 - durable runs have one; this tells the type checker
+        return self._session
+
+    # --- storage --------------------------------------------------------------------------------------------------
+
+    def _load(self, _: Load) -> Any:
+        return self._require_session().begin()
+
+    def _persist(self, effect: Persist) -> Any:
+        outbox = self._require_session().outbox
+        addresses = outbox.add(effect.batch)
+        if outbox.claim is None:
+            outbox.claimed(outbox.checkpointer.claim(outbox.claim_request()))
+        elif outbox.durability == "async":
+            item = outbox.take()
+            if item is not None:
+                outbox.start(item)
+            while (late := outbox.behind()) is not None:
+                _settle(late)
+        return addresses
+
+    def _flush(self, _: Flush) -> None:
+        outbox = self._require_session().outbox
+        while (oldest := outbox.underway()) is not None:
+            _settle(oldest)
+        item = outbox.take()
+        if item is not None:
+            outbox.settle(outbox.committer.commit(item))
+
+    # --- tasks ------------------------------------------------------------------------------------------------------
+
+    def _launch(self, effect: Launch) -> None:
+        tasks = effect.tasks
+        for task in tasks:
+            if task.spec.work.needs_loop:
+                private_loop.check_no_loop_here(task.name)
+        if len(tasks) == 1 and not (self._live or self._workers or self._later):
+            self._inline = tasks[0]
+            return
+        now = time.monotonic()
+        ready: list[Task] = []
+        for task in tasks:
+            if task.delay:
+                heapq.heappush(self._later, (now + retry_delay(task), id(task), task))
+            else:
+                ready.append(task)
+        self._start(ready)
+
+    def _start(self, tasks: Sequence[Task]) -> None:
+        with self._lock:
+            self._waiting.extend(tasks)
+            more = min(len(self._waiting), self._limit - self._workers)
+            self._workers += max(more, 0)
+        context = contextvars.copy_context()
+        for _ in range(more):
+            pool.submit(lambda: self._work(context))
+
+    def _work(self, context: contextvars.Context) -> None:
+        """Pull tasks until none is left."""
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._workers -= 1
+                    return
+                task = self._waiting.popleft()
+            try:
+                mail: Mail | BaseException = context.copy().run(perform, task, self._shared, call_here)
+            except BaseException as error:  # noqa: BLE001 - SystemExit in a node: the driver raises it
+                mail = error
+            self._inbox.put(mail)
+
+    def _cancel(self, _: Cancel) -> list[Task]:
+        with self._lock:
+            taken = [*self._waiting, *(task for _, _, task in self._later)]
+            self._waiting.clear()
+            self._later.clear()
+        if self._inline is not None:
+            taken.append(self._inline)
+            self._inline = None
+        return taken
+
+    def _receive(self, effect: Receive) -> list[Mail]:
+        task = self._inline
+        if task is not None and effect.wait:
+            if task.delay:
+                time.sleep(retry_delay(task))
+                task.delay = 0.0
+            self._inline = None
+            return [contextvars.copy_context().run(perform, task, self._shared, call_here)]
+        mails = [] if not effect.wait else [self._wait()]
+        while True:
+            try:
+                mails.append(self._inbox.get_nowait())
+            except Empty:
+                break
+        for mail in mails:
+            if isinstance(mail, BaseException):
+                raise mail
+        return mails  # type: ignore[return-value] # pyright: ignore[reportReturnType] - exceptions were raised above
+
+    def _wait(self) -> Mail | BaseException:
+        while True:
+            if not self._later:
+                return self._inbox.get()
+            now = time.monotonic()
+            if self._later[0][0] <= now:
+                task = heapq.heappop(self._later)[2]
+                task.delay = 0.0
+                self._start([task])
+                continue
+            try:
+                return self._inbox.get(timeout=self._later[0][0] - now)
+            except Empty:
+                continue
+
+    def _say(self, task: Task, data: Any) -> None:
+        self._inbox.put(Said(task, data))
+
+
+def call_here(body: Body, args: tuple[Any, ...], keywords: Any) -> Any:
+    """Call a body and wait for it; an async one runs on the private loop."""
+    if body.sync is not None:
+        return body.sync(*args, **keywords) if keywords else body.sync(*args)
+    assert body.asyn is not None  # noqa: S101 - a body has one or the other; this tells the type checker
+    coroutine = body.asyn(*args, **(keywords or {}))
+    return private_loop.run(coroutine)
+
+
+def retry_delay(task: Task) -> float:
+    """Seconds before the next attempt."""
+    return task.delay + (random.random() if task.jitter else 0.0)  # noqa: S311 - jitter, no secret
+
+
+def _settle(future: Future[Any]) -> None:
+    """Wait; what it gave is looked at by the outbox."""
+    _ = future.exception()

@@ -1,0 +1,115 @@
+"""The one committer of a store: every write of every run and both faces goes through it.
+
+A caller that is alone commits inline, on its own OS thread. Whatever comes while a commit runs waits in a queue, and
+one daemon OS thread commits the queue in groups. A group never runs on a caller's thread: Ctrl-C there would
+strike the commits of others.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from durable_graph.persistence.checkpointer import Checkpointer
+    from durable_graph.records import Claim, CommitItem, Outcome
+
+__all__ = ["Committer", "committer_for"]
+
+GROUP = 256
+"""Items in one group at the most, so that one group does not hold the database for long."""
+
+
+class Committer:
+    """Commits for one store. Items of one claim are written in the order in which they were given."""
+
+    def __init__(self, checkpointer: Checkpointer) -> None:
+        self._checkpointer = checkpointer
+        self._busy = threading.Lock()
+        self._queue: deque[tuple[CommitItem, Future[Outcome]]] = deque()
+        self._work = threading.Semaphore(0)
+        self._broken: dict[Claim, BaseException] = {}
+        self._started = False
+        self._start = threading.Lock()
+
+    def commit(self, item: CommitItem) -> Outcome:
+        """Write one item now and wait for it."""
+        if not self._queue and self._busy.acquire(blocking=False):
+            try:
+                return self._checkpointer.commit((item,))[0]
+            finally:
+                self._busy.release()
+        return self.submit(item).result()
+
+    def submit(self, item: CommitItem) -> Future[Outcome]:
+        """Write one item soon. The future gives the outcome, or the StorageError.
+
+        After an item failed, later items of the same claim fail too: a line of rows must have no gap.
+        """
+        future: Future[Outcome] = Future()
+        self._queue.append((item, future))
+        if not self._started:
+            self._begin()
+        self._work.release()
+        return future
+
+    def forget(self, claim: Claim) -> None:
+        """The run of this claim is over."""
+        self._broken.pop(claim, None)
+
+    def _begin(self) -> None:
+        with self._start:
+            if not self._started:
+                self._started = True
+                threading.Thread(target=self._serve, name="durable_graph-committer", daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            self._work.acquire()  # noqa: SIM115,RUF100 - a semaphore counts items, it guards no block
+            group = [self._queue.popleft()]
+            while len(group) < GROUP and self._work.acquire(blocking=False):
+                group.append(self._queue.popleft())
+            with self._busy:
+                self._commit(group)
+
+    def _commit(self, group: Sequence[tuple[CommitItem, Future[Outcome]]]) -> None:
+        sound = [entry for entry in group if entry[0].claim not in self._broken]
+        try:
+            outcomes = self._checkpointer.commit([item for item, _ in sound]) if sound else []
+        except BaseException as error:  # noqa: BLE001 - handed to those who wait; the thread must live on
+            for item, _ in sound:
+                self._broken[item.claim] = error
+        else:
+            for (_, future), outcome in zip(sound, outcomes, strict=True):
+                future.set_result(outcome)
+        for item, future in group:
+            if not future.done():
+                future.set_exception(self._broken[item.claim])
+
+
+_committers: WeakValueDictionary[tuple[Any, ...], Committer] = WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def committer_for(checkpointer: Checkpointer) -> Committer:
+    """The committer of a store; objects over the same data share it."""
+    with _lock:
+        found = _committers.get(checkpointer.identity)
+        if found is None:
+            found = _committers[checkpointer.identity] = Committer(checkpointer)
+        return found
+
+
+def _after_fork() -> None:
+    global _lock  # noqa: PLW0603 - the child has none of the parent's OS threads, and no part in its commits
+    _lock = threading.Lock()
+    _committers.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)

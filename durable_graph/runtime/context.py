@@ -1,0 +1,265 @@
+"""What a running node can reach: its config, runtime, stream writer, and `interrupt`.
+
+One `TaskContext` exists per attempt; a context variable leads to it, so that functions which a node calls (also in
+OS threads it starts with the same context) find it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Generic, cast
+
+from typing_extensions import TypeVar
+
+from durable_graph.core import identity
+from durable_graph.core.interrupts import Questions
+from durable_graph.errors import (
+    GraphInterrupt,
+    InvalidValueError,
+    NoCheckpointerError,
+    OutsideRunError,
+    UnserializableValueError,
+)
+from durable_graph.persistence.isolation import own
+from durable_graph.types import MISSING, StreamWriter
+
+if TYPE_CHECKING:
+    from durable_graph.core.planning import Task
+    from durable_graph.core.program import Program
+    from durable_graph.core.run import Run
+
+__all__ = [
+    "CURRENT",
+    "ExecutionInfo",
+    "RunContext",
+    "Runtime",
+    "TaskContext",
+    "get_config",
+    "get_runtime",
+    "get_stream_writer",
+    "interrupt",
+]
+
+ContextT = TypeVar("ContextT", default=Any)
+
+
+@dataclass(slots=True, frozen=True)
+class ExecutionInfo:
+    """Which execution this is. `checkpoint_id` and `thread_id` are None without a checkpointer."""
+
+    task_id: str
+    checkpoint_id: str | None = None
+    checkpoint_ns: str = ""
+    thread_id: str | None = None
+    run_id: str | None = None
+    node_attempt: int = 1
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Runtime(Generic[ContextT]):
+    """What a node gets as `runtime`.
+
+    context: what the caller passed as `context=`.   store: the long-term memory, None when the graph has none.
+    stream_writer: writes to the "custom" stream.   execution_info: which task, checkpoint and attempt this is.
+    """
+
+    context: ContextT = field(default=None)  # pyright: ignore[reportAssignmentType] - None where no context is used
+    store: Any = None
+    stream_writer: StreamWriter = field(default=lambda _: None)
+    execution_info: ExecutionInfo | None = None
+
+    def override(self, **changes: Any) -> Runtime[ContextT]:
+        """A copy with other fields."""
+        return replace(self, **changes)
+
+
+class RunContext:
+    """What all tasks of one run share.
+
+    encode: value -> bytes, or None without a checkpointer.   say: takes (task, data) of the custom stream, or None
+    when nobody listens.   run: the run's decisions, once it began.
+    """
+
+    __slots__ = ("bridge", "config", "context", "encode", "program", "run", "say", "store")
+
+    def __init__(
+        self,
+        program: Program,
+        config: dict[str, Any],
+        encode: Callable[[Any], bytes] | None,
+        context: Any = None,
+        store: Any = None,
+    ) -> None:
+        self.program = program
+        self.config = config
+        self.encode = encode
+        self.context = context
+        self.store = store
+        self.say: Callable[[Task, Any], None] | None = None
+        self.run: Run | None = None
+        self.bridge: Any = None
+
+    def watch(self, run: Run) -> None:
+        """The run began."""
+        self.run = run
+
+
+class TaskContext:
+    """One attempt of one task."""
+
+    __slots__ = ("_config", "_questions", "_runtime", "rejected", "shared", "task")
+
+    def __init__(self, task: Task, shared: RunContext) -> None:
+        self.task = task
+        self.shared = shared
+        self.rejected: list[str] = []
+        self._questions: Questions | None = None
+        self._config: dict[str, Any] | None = None
+        self._runtime: Runtime[Any] | None = None
+
+    def write(self, data: Any) -> None:
+        """The stream writer."""
+        say = self.shared.say
+        if say is not None:
+            say(self.task, own(data))
+
+    @property
+    def asked(self) -> Questions | None:
+        """The questions of this attempt; None when it asked none."""
+        return self._questions
+
+    @property
+    def questions(self) -> Questions:
+        """The questions of this attempt."""
+        if self._questions is None:
+            run = self.shared.run
+            task = self.task
+            known = (*(one.id for one in task.interrupts), *task.answered)
+            self._questions = Questions(task.id, run.answers if run is not None else {}, known)
+        return self._questions
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The run's config with what concerns this task: its own dict, made when somebody asks."""
+        if self._config is None:
+            task, base = self.task, self.shared.config
+            run = self.shared.run
+            metadata = {
+                **base.get("metadata", {}),
+                **task.spec.metadata,
+                "langgraph_step": run.step + 1 if run is not None else 0,
+                "langgraph_node": task.name,
+                "langgraph_path": (task.path,),
+                "langgraph_checkpoint_ns": f"{task.name}:{task.id}",
+            }
+            self._config = {**base, "metadata": metadata, "configurable": dict(base.get("configurable", {}))}
+        return self._config
+
+    @property
+    def runtime(self) -> Runtime[Any]:
+        """The node's runtime."""
+        if self._runtime is None:
+            task, shared = self.task, self.shared
+            thread, address = task.origin
+            durable = shared.encode is not None
+            info = ExecutionInfo(
+                task_id=task.id,
+                checkpoint_id=identity.checkpoint_id(address) if durable else None,
+                thread_id=thread if durable else None,
+                run_id=str(shared.config["run_id"]) if shared.config.get("run_id") else None,
+                node_attempt=task.attempt,
+            )
+            self._runtime = Runtime(
+                context=shared.context, store=shared.store, stream_writer=self.write, execution_info=info
+            )
+        return self._runtime
+
+
+CURRENT: ContextVar[TaskContext | None] = ContextVar("durable_graph_task", default=None)
+
+
+def current(what: str) -> TaskContext:
+    """The attempt that runs here.
+
+    Raises:
+        OutsideRunError: none does.
+    """
+    found = CURRENT.get()
+    if found is None:
+        raise OutsideRunError(f"{what} was called outside of a running node")
+    return found
+
+
+def get_config() -> dict[str, Any]:
+    """The config of the run, inside a node."""
+    return current("get_config()").config
+
+
+def get_runtime(context_schema: type[ContextT] | None = None) -> Runtime[ContextT]:
+    """The runtime of the node that runs. `context_schema` is for type checkers only."""
+    del context_schema
+    return current("get_runtime()").runtime
+
+
+def get_stream_writer() -> StreamWriter:
+    """A function that writes to the "custom" stream; usable from any OS thread."""
+    return current("get_stream_writer()").write
+
+
+def interrupt(value: Any, *, key: str | None = None, response_schema: Any = None) -> Any:
+    """Ask a human. The run stops here and goes on, from the start of the node, when the answer is there.
+
+    Args:
+        value: the question, anything that can be stored. Equal questions of one task are told apart by how often they
+            were asked.
+        key: a name for the question; then its value may differ when the node runs again.
+        response_schema: a type (the answer is validated and returned as this type) or a JSON schema (only shown).
+
+    Returns:
+        The answer, whatever it is; None and other falsy values too.
+
+    Raises:
+        GraphInterrupt: there is no answer yet. Derives from BaseException, so `except Exception` lets it pass.
+        InvalidValueError: the answer does not fit `response_schema`; it is dropped and the question is open again.
+        InterruptMismatchError: the node asks something else than when it ran before.
+        NoCheckpointerError: the graph has no checkpointer, so the run could never go on.
+    """
+    context = current("interrupt()")
+    encode = context.shared.encode
+    if encode is None:
+        what = f"node {context.task.name!r} called interrupt(), but a run without a checkpointer can never go on"
+        raise NoCheckpointerError(what)
+    schema, check = _response_schema(response_schema)
+    name = f"key\0{key}" if key is not None else _digest(value, encode, context.task.name)
+    found, answer = context.questions.ask(own(value), name, schema)
+    if answer is MISSING:
+        raise GraphInterrupt(context.questions.open[-1:])
+    if check is None:
+        return own(answer)
+    try:
+        return check(answer)
+    except InvalidValueError as error:
+        context.rejected.append(found)
+        error.what = f"the answer to {value!r} of node {context.task.name!r} does not fit: {error.what}"
+        error.cure = "Answer again with a value that fits; the question is open as before."
+        raise
+
+
+def _digest(value: Any, encode: Callable[[Any], bytes], node: str) -> str:
+    try:
+        return blake2b(encode(value), digest_size=16).hexdigest()
+    except UnserializableValueError as error:
+        error.what = f"the interrupt value of node {node!r} cannot be stored: {error.what}"
+        raise
+
+
+def _response_schema(schema: Any) -> tuple[Mapping[str, Any] | None, Callable[[Any], Any] | None]:
+    """The JSON schema to show and the check to make."""
+    if schema is None or isinstance(schema, Mapping):
+        return cast("Mapping[str, Any] | None", schema), None
+    from durable_graph.schema import json_schema_of, validate_as
+
+    return json_schema_of(schema), lambda answer: validate_as(schema, answer)

@@ -1,0 +1,184 @@
+"""The writing side of one run: from batches to rows, under one claim, as durable as was asked for.
+
+    "sync"    rows wait until Flush and are then one commit
+    "async"   every batch is handed to the committer; the run is at most 64 checkpoints or 100 ms ahead
+    "exit"    only the last checkpoint is kept, and written when the run stops
+
+Rows are encoded when a batch is added, so nothing that a node changes later can reach them. The methods here wait for
+nothing but `wait`; drivers do the waiting.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from durable_graph.core.applying import merge_changes
+from durable_graph.errors import LostLease
+from durable_graph.persistence.codec import CODEC
+from durable_graph.persistence.layout import LaneWriter
+from durable_graph.records import Address, ClaimRequest, CommitItem, LaneInfo
+from durable_graph.runtime import owner
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from durable_graph.core.effects import Batch
+    from durable_graph.persistence.checkpointer import Checkpointer
+    from durable_graph.records import Claim, LoadedThread, Outcome, Row, StepRecord
+    from durable_graph.runtime.committer import Committer
+    from durable_graph.types import Durability
+
+__all__ = ["BEHIND", "BEHIND_SECONDS", "Outbox", "Raced"]
+
+BEHIND = 64
+"""How many commits a run with durability "async" may be ahead of its disk."""
+BEHIND_SECONDS = 0.1
+"""How long its oldest commit may be under way before the run waits for it."""
+
+
+class Raced(Exception):
+    """Somebody claimed or wrote the thread between our look and our claim."""
+
+
+class Outbox:
+    """One run's rows on their way to the store."""
+
+    def __init__(
+        self,
+        checkpointer: Checkpointer,
+        committer: Committer,
+        key: str,
+        loaded: LoadedThread | None,
+        writer: LaneWriter | None,
+        durability: Durability,
+    ) -> None:
+        self.checkpointer = checkpointer
+        self.committer = committer
+        self.key = key
+        self.durability = durability
+        self.owner = owner.claim_name()
+        self.claim: Claim | None = None
+        self._new_lanes: tuple[LaneInfo, ...] = ()
+        if loaded is None or writer is None:
+            self._new_lanes = (LaneInfo(1, "", 0, 0, 0),) if loaded is None else ()
+            writer = writer or LaneWriter(CODEC, 1)
+        self._writer = writer
+        self._seen = writer.seq
+        self._epoch_seen = loaded.thread.epoch if loaded is not None else None
+        # A new thread's epochs start at random: a zombie of a deleted thread of that name must find none of its own.
+        self.epoch = (self._epoch_seen or secrets.randbelow(1 << 24) + 1) + 1
+        self._seq = max((lane.last for lane in loaded.lanes), default=0) if loaded is not None else 0
+        self._rows: list[Row] = []
+        self._held: StepRecord | None = None
+        self._held_seq = 0
+        self._status: str | None = None
+        self._underway: deque[tuple[float, Future[Outcome]]] = deque()
+        self._durable = self._seen
+
+    # --- taking batches in --------------------------------------------------------------------------------------
+
+    def add(self, batch: Batch) -> list[Address]:
+        """Encode a batch; the addresses of its checkpoints.
+
+        Raises:
+            UnserializableValueError: a value cannot be stored; the outbox is as it was.
+        """
+        addresses: list[Address] = []
+        for record in batch.steps:
+            record.created_at = time.time_ns() // 1_000_000
+            seq = self._seq + 1
+            if self.durability == "exit":
+                if self._held is not None:
+                    record.changes = merge_changes(self._held.changes, record.changes)
+                self._held, self._held_seq = record, seq
+            else:
+                self._rows += self._writer.checkpoint(record, seq, self.epoch)
+            self._seq = seq
+            addresses.append(Address(self._writer.lane, seq, self.epoch))
+        if batch.pending is not None and (batch.pending.tasks or batch.pending.answers):
+            self._settle_held()
+            self._rows += self._writer.pending(batch.pending, self._seq + 1, self.epoch)
+            self._seq += 1
+        if batch.status is not None:
+            self._settle_held()
+            self._status = batch.status
+        return addresses
+
+    def _settle_held(self) -> None:
+        if self._held is not None:
+            self._rows += self._writer.checkpoint(self._held, self._held_seq, self.epoch)
+            self._held = None
+
+    # --- the claim ------------------------------------------------------------------------------------------------
+
+    def claim_request(self) -> ClaimRequest:
+        """Take the thread over, with the rows that are there."""
+        rows, self._rows = tuple(self._rows), []
+        lane = self._writer.lane
+        return ClaimRequest(self.key, self.owner, self._epoch_seen, self.epoch, lane, self._seen, self._new_lanes, rows)
+
+    def claimed(self, claim: Claim | None) -> None:
+        """The answer to the request.
+
+        Raises:
+            Raced: the thread changed since it was loaded.
+        """
+        if claim is None:
+            raise Raced
+        self.claim = claim
+        self._durable = self._seq
+
+    # --- commits ----------------------------------------------------------------------------------------------------
+
+    def take(self) -> CommitItem | None:
+        """What is to be committed now; None when there is nothing."""
+        if self.claim is None or not (self._rows or self._status):
+            return None
+        item = CommitItem(self.claim, tuple(self._rows), (), self._status)
+        self._rows, self._status = [], None
+        return item
+
+    def settle(self, outcome: Outcome) -> None:
+        """The outcome of the newest item.
+
+        Raises:
+            LostLease: somebody else holds the thread now.
+        """
+        if outcome == "stale":
+            what = (
+                f"thread {self.key!r} was taken over by another run; the last step of this one that is durable has "
+                f"seq {self._durable}"
+            )
+            raise LostLease(what)
+        self._durable = self._seq
+
+    def start(self, item: CommitItem) -> None:
+        """Hand an item to the committer and go on."""
+        self._underway.append((time.monotonic(), self.committer.submit(item)))
+
+    def behind(self) -> Future[Outcome] | None:
+        """The commit to wait for before the run may go on; None when it is close enough to its disk."""
+        self._reap()
+        if not self._underway:
+            return None
+        since, oldest = self._underway[0]
+        late = time.monotonic() - since > BEHIND_SECONDS
+        return oldest if late or len(self._underway) >= BEHIND else None
+
+    def underway(self) -> Future[Outcome] | None:
+        """The oldest commit under way."""
+        self._reap()
+        return self._underway[0][1] if self._underway else None
+
+    def _reap(self) -> None:
+        while self._underway and self._underway[0][1].done():
+            self.settle(self._underway.popleft()[1].result())
+
+    def close(self) -> None:
+        """The run is over, however it ended."""
+        owner.forget(self.owner)
+        if self.claim is not None:
+            self.committer.forget(self.claim)

@@ -1,0 +1,90 @@
+"""Who holds a thread, and whether that owner still lives.
+
+An owner is "boot:namespace:pid:start:nonce". The nonce names one run inside its process, so that a process also sees
+which of its own runs are over. A pid alone would not do: pids are used again, and an unreaped killed child still
+answers to signal 0.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from functools import cache
+from pathlib import Path
+
+__all__ = ["claim_name", "describe_owner", "forget", "is_dead"]
+
+_ACTIVE: set[str] = set()
+os.register_at_fork(after_in_child=_ACTIVE.clear)
+
+
+def claim_name() -> str:
+    """A new owner: one run of this process."""
+    owner = f"{_boot()}:{_namespace('self')}:{os.getpid()}:{_start_time(os.getpid())}:{secrets.token_hex(4)}"
+    _ACTIVE.add(owner)
+    return owner
+
+
+def forget(owner: str) -> None:
+    """This run is over."""
+    _ACTIVE.discard(owner)
+
+
+def is_dead(owner: str) -> bool:
+    """Whether the owner certainly lives no more. False for owners on other hosts: only time can tell there."""
+    try:
+        boot, namespace, pid, start, _ = owner.split(":")
+        number = int(pid)
+    except ValueError:
+        return False
+    if boot != _boot() or namespace != _namespace("self"):
+        return False
+    if number == os.getpid() and start == _start_time(number):
+        return owner not in _ACTIVE
+    return _start_time(number) != start
+
+
+def describe_owner(owner: str) -> str:
+    """For messages."""
+    parts = owner.split(":")
+    return f"process {parts[2]}" if len(parts) == 5 else repr(owner)  # noqa: PLR2004 - the five parts named above
+
+
+@cache
+def _boot() -> str:
+    """This start of this machine."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return os.uname().nodename  # no /proc (macOS): the host, at least
+
+
+@cache
+def _namespace(pid: str) -> str:
+    """The pid namespace: two containers count pids each for themselves."""
+    try:
+        return str(Path(f"/proc/{pid}/ns/pid").readlink()).strip("pid:[]")
+    except OSError:
+        return "0"
+
+
+def _start_time(pid: int) -> str:
+    """When a process started, in ticks since boot; "" when it is gone or a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return _answers(pid) if not Path("/proc/self").exists() else ""
+    fields = stat.rpartition(")")[2].split()
+    state, start = fields[0], fields[19]
+    return "" if state in "ZX" else start
+
+
+def _answers(pid: int) -> str:
+    """Without /proc all that can be asked is whether there is such a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return ""
+    except PermissionError:
+        return "there"
+    return "there"

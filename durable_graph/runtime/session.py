@@ -1,0 +1,165 @@
+"""One run's hold on its thread: who has it, what is stored there, and the outbox that writes to it.
+
+And reads that no run is needed for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from typing_extensions import TypeVar
+
+from durable_graph.core import identity
+from durable_graph.errors import InvalidConfigError, ThreadBusy
+from durable_graph.persistence.codec import CODEC
+from durable_graph.persistence.layout import read_at, read_head, read_history
+from durable_graph.records import MAIN, RowRange
+from durable_graph.runtime import owner
+from durable_graph.runtime.committer import committer_for
+from durable_graph.runtime.outbox import Outbox
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from durable_graph.persistence.checkpointer import Checkpointer
+    from durable_graph.records import Address, LoadedThread, Row, StoredCheckpoint
+    from durable_graph.types import Durability
+
+__all__ = ["Asking", "Session", "aask", "ask", "at", "newest", "walk"]
+
+T = TypeVar("T")
+
+
+class Session:
+    """Between a run and its checkpointer. `begin` reads; then `outbox` writes."""
+
+    def __init__(self, checkpointer: Checkpointer, key: str, wanted: str | None, durability: Durability) -> None:
+        self.checkpointer = checkpointer
+        self.key = key
+        self.durability: Durability = durability
+        self._outbox: Outbox | None = None
+        self._wanted = identity.parse_checkpoint_id(wanted) if wanted else None
+
+    def begin(self) -> StoredCheckpoint | None:
+        """Read the thread's newest checkpoint and prepare to write behind it.
+
+        Raises:
+            ThreadBusy: a run that lives holds the thread.
+            InvalidConfigError: a checkpoint id was given and it is not the newest one.
+        """
+        self.close()
+        checkpointer = self.checkpointer
+        loaded = checkpointer.load(self.key)
+        stored, writer = None, None
+        if loaded is not None:
+            holder = loaded.thread.owner
+            if holder is not None and not owner.is_dead(holder):
+                what = f"thread {self.key!r} is held by another run, of {owner.describe_owner(holder)}"
+                raise ThreadBusy(what, owner=holder)
+            stored, writer = ask(checkpointer, _reading(read_head(loaded, CODEC, tasks=False), loaded))
+        self._check_wanted(stored)
+        self._outbox = Outbox(checkpointer, committer_for(checkpointer), self.key, loaded, writer, self.durability)
+        return stored
+
+    @property
+    def outbox(self) -> Outbox:
+        """The writing side; there is one once the run has begun."""
+        assert self._outbox is not None  # noqa: S101 - every script loads before it persists
+        return self._outbox
+
+    def _check_wanted(self, stored: StoredCheckpoint | None) -> None:
+        wanted = self._wanted
+        if wanted is None or (stored is not None and stored.address == wanted):
+            return
+        newest = identity.checkpoint_id(stored.address) if stored is not None else "none"
+        what = (
+            f"checkpoint {identity.checkpoint_id(wanted)} is not the newest one of thread {self.key!r} ({newest}); a "
+            "run goes on from the newest"
+        )
+        raise InvalidConfigError(what, cure="Leave checkpoint_id out to go on from the newest checkpoint.")
+
+    def close(self) -> None:
+        """Give back what the run held in this process."""
+        if self._outbox is not None:
+            self._outbox.close()
+
+
+Asking: TypeAlias = "Generator[tuple[str, tuple[Any, ...], dict[str, Any]], Any, T]"
+"""A read in steps: yields (verb, arguments, keywords) of a Checkpointer and is sent the answers, so that sync and async
+callers share it. Drive it with `ask` or `aask`."""
+
+
+def newest(key: str) -> Asking[StoredCheckpoint | None]:
+    """The newest checkpoint of a thread."""
+    loaded = yield "load", (key,), {}
+    if loaded is None:
+        return None
+    return (yield from _reading(read_head(loaded, CODEC), loaded))[0]
+
+
+def at(key: str, address: Address) -> Asking[StoredCheckpoint | None]:
+    """The checkpoint with this address; None when there is none."""
+    loaded = yield "load", (key,), {"lane": address.lane, "upto": address.seq}
+    if loaded is None:
+        return None
+    found = (yield from _reading(read_at(loaded, address.seq, CODEC), loaded))[0]
+    return found if found is not None and found.address == address else None
+
+
+def walk(key: str, before: Address | None, limit: int | None) -> Asking[list[StoredCheckpoint]]:
+    """Checkpoints, newest first: those of the newest lane (or those `before` an address), then of the lanes that it
+    branched from.
+    """
+    found: list[StoredCheckpoint] = []
+    lane, bound = None, None
+    if before is not None:
+        first = yield from at(key, before)
+        if first is None or first.parent is None:
+            return found
+        lane, bound = first.parent.lane, first.parent.seq
+    while limit is None or len(found) < limit:
+        loaded = yield "load", (key,), {"lane": lane, "upto": bound}
+        if loaded is None:
+            break
+        if limit is None:  # all of it: one read from the lane's first row on
+            whole = RowRange(loaded.lane, MAIN, 0, loaded.rows[-1].seq if loaded.rows else 0)
+            rows = yield "read", (loaded.thread.no, [whole]), {}
+            loaded = loaded._replace(rows=tuple(rows[0]))
+        wanted = None if limit is None else limit - len(found)
+        until = None if bound is None else bound + 1
+        page = yield from _reading(read_history(loaded, CODEC, before=until, limit=wanted), loaded)
+        found += page
+        if not page or page[-1].parent is None:
+            break
+        lane, bound = page[-1].parent.lane, page[-1].parent.seq
+    return found
+
+
+def _reading(reader: Generator[list[RowRange], list[list[Row]], T], loaded: LoadedThread) -> Asking[T]:
+    """A reader of the layout, in terms of a Checkpointer's verbs."""
+    try:
+        wanted = next(reader)
+        while True:
+            wanted = reader.send((yield "read", (loaded.thread.no, wanted), {}))
+    except StopIteration as end:
+        return end.value
+
+
+def ask(checkpointer: Checkpointer, asking: Asking[T]) -> T:
+    """Drive a read."""
+    try:
+        verb, args, keywords = next(asking)
+        while True:
+            verb, args, keywords = asking.send(getattr(checkpointer, verb)(*args, **keywords))
+    except StopIteration as end:
+        return end.value
+
+
+async def aask(checkpointer: Checkpointer, asking: Asking[T]) -> T:
+    """Drive a read with the async verbs."""
+    try:
+        verb, args, keywords = next(asking)
+        while True:
+            verb, args, keywords = asking.send(await getattr(checkpointer, f"a{verb}")(*args, **keywords))
+    except StopIteration as end:
+        return end.value

@@ -1,0 +1,257 @@
+"""What a node does: build its input, call its body, read what it returned, ask its routers.
+
+`NodeWork` is made once when a graph is compiled. Nothing here calls the user's code; `attempt` does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from durable_graph.core.applying import preview
+from durable_graph.errors import InvalidUpdateError, InvalidValueError, UnserializableValueError
+from durable_graph.persistence.isolation import StateView, own
+from durable_graph.records import Write
+from durable_graph.types import END, MISSING, ROOT, START, Command, Send
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from durable_graph.core.planning import Task
+    from durable_graph.runtime.callables import Body
+    from durable_graph.runtime.context import RunContext
+    from durable_graph.schema import Schema
+
+__all__ = ["BranchWork", "NodeWork", "Reader", "Result", "Scope"]
+
+
+@dataclass(slots=True)
+class Scope:
+    """What the nodes of one graph share. `targets` are the names a route may lead to; `read_update` turns what a node
+    returned into (key, value) pairs, None when it is no update; `validate` checks and coerces one written value.
+    """
+
+    graph: str
+    keys: frozenset[str]
+    targets: frozenset[str]
+    unstored: frozenset[str]
+    read_update: Callable[[Any], list[tuple[str, Any]] | None]
+    validate: Callable[[str, Any, Mapping[str, Any]], Any] | None
+    strict: bool
+    root: bool
+
+
+@dataclass(slots=True)
+class Reader:
+    """How a node's input is made: which keys, which computed values, which shape."""
+
+    schema: Schema
+    keys: tuple[str, ...] | None
+    managed: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    plain: bool = False
+    root: bool = False
+
+    def read(self, values: Mapping[str, Any], shared: RunContext) -> Any:
+        """The input; nothing of it is shared with the run."""
+        if self.root:
+            return own(values.get(ROOT))
+        if self.keys is None:
+            seen = StateView(values)
+        else:
+            seen = StateView({key: values[key] for key in self.keys if key in values})
+        if self.managed:
+            run = shared.run
+            assert run is not None  # noqa: S101 - tasks exist only in a run; this tells the type checker
+            for key, managed in self.managed.items():
+                seen[key] = managed.value(run.steps, run.request.limit)
+        return seen if self.plain else self.schema.build(dict(seen.items()))
+
+
+@dataclass(slots=True)
+class BranchWork:
+    """A router: its body, what it reads, and what its answers mean."""
+
+    name: str
+    body: Body
+    reader: Reader
+    path_map: Mapping[Any, str] | None = None
+
+
+@dataclass(slots=True)
+class NodeWork:
+    """Everything that running a node needs. `body` is None for START, which passes its input on.
+
+    needs_loop: some of its code is async only.   threaded: all of its code has a sync form and its body has no async
+    one, so that under asyncio the whole task runs in an OS thread.
+    """
+
+    name: str
+    scope: Scope
+    reader: Reader
+    body: Body | None
+    branches: tuple[BranchWork, ...] = ()
+    needs_loop: bool = False
+    threaded: bool = False
+
+    def read(self, task: Task, shared: RunContext) -> Any:
+        """The input of a task: what its Send brought, or the state."""
+        if task.arg is not MISSING:
+            return own(task.arg)
+        assert shared.run is not None  # noqa: S101 - tasks exist only in a run; this tells the type checker
+        return self.reader.read(shared.run.values, shared)
+
+
+class Result:
+    """What one attempt produced so far. Reads outputs into writes and routes, refusing what does not fit."""
+
+    __slots__ = ("routes", "shared", "work", "writes")
+
+    def __init__(self, work: NodeWork, shared: RunContext) -> None:
+        self.work = work
+        self.shared = shared
+        self.writes: list[Write] = []
+        self.routes: list[str | Send] = []
+
+    def take(self, output: Any) -> None:
+        """Read what a node returned.
+
+        Raises:
+            InvalidUpdateError: it is no update, or names an unknown key or node.
+            InvalidValueError: a value violates the schema.
+            UnserializableValueError: a value cannot be stored.
+        """
+        if output is None and not self.work.scope.root:
+            return
+        if type(output) is dict:
+            for key, value in cast("dict[str, Any]", output).items():
+                self.write(key, value)
+        elif isinstance(output, Command):
+            self._take_command(cast("Command[Any]", output))
+        elif isinstance(output, Send):
+            self.route(output)
+        elif isinstance(output, list | tuple) and any(
+            isinstance(one, Command | Send) for one in cast("list[Any]", output)
+        ):
+            for one in cast("list[Any]", output):
+                self.take(one)
+        else:
+            self._take_update(output)
+
+    def _take_command(self, command: Command[Any]) -> None:
+        if command.graph is not None:
+            what = f"node {self.work.name!r} returned {command!r}, but graph {self.work.scope.graph!r} has no parent"
+            raise InvalidUpdateError(what, cure="Leave `graph` out to address this graph.")
+        if command.resume is not MISSING:
+            what = f"node {self.work.name!r} returned a Command with resume"
+            raise InvalidUpdateError(what, cure="Pass Command(resume=...) as the input of invoke() or stream().")
+        if command.update is not None:
+            self._take_update(command.update)
+        goto: Any = command.goto
+        for target in cast("list[Any]", goto) if isinstance(goto, list | tuple) else (goto,):
+            self.route(target)
+
+    def _take_update(self, update: Any) -> None:
+        pairs = self.work.scope.read_update(update)
+        if pairs is None:
+            what = f"node {self.work.name!r} returned {_short(update)}; expected dict, got {type(update).__name__}"
+            raise InvalidUpdateError(what)
+        for key, value in pairs:
+            self.write(key, value)
+
+    def write(self, key: str, value: Any) -> None:
+        """Add one write, checked and encoded."""
+        scope = self.work.scope
+        if key not in scope.keys:
+            if scope.strict:
+                raise InvalidUpdateError(self._unknown_key(key))
+            return
+        if scope.validate is not None:
+            value = self._validated(scope.validate, key, value)
+        encode = self.shared.encode
+        if encode is None or key in scope.unstored:
+            self.writes.append(Write(key, own(value)))
+            return
+        try:
+            data = encode(value)
+        except UnserializableValueError as error:
+            error.what = f"node {self.work.name!r} wrote a value to key {key!r} that cannot be stored: {error.what}"
+            raise
+        self.writes.append(Write(key, own(value), data))
+
+    def _validated(self, validate: Callable[[str, Any, Mapping[str, Any]], Any], key: str, value: Any) -> Any:
+        run = self.shared.run
+        try:
+            return validate(key, value, run.values if run is not None else {})
+        except InvalidValueError as error:
+            error.what = f"node {self.work.name!r} wrote an invalid value: {error.what}"
+            raise
+
+    def _unknown_key(self, key: object) -> str:
+        known = ", ".join(repr(one) for one in sorted(self.work.scope.keys))
+        return f"node {self.work.name!r} wrote to key {key!r}, which the state does not have (it has {known})"
+
+    def route(self, target: Any) -> None:
+        """Add one place to go to."""
+        scope = self.work.scope
+        name = target.node if isinstance(target, Send) else target
+        known = name in scope.targets if isinstance(name, str) else False
+        if isinstance(target, Send) and known and name != END:
+            self.routes.append(self._checked_send(target))
+        elif known and not isinstance(target, Send):
+            if name != END:
+                self.routes.append(name)
+        elif isinstance(target, Send) and name == END:
+            what = f"node {self.work.name!r} sent to END, which takes no input"
+            raise InvalidUpdateError(what, cure="Route to END by its name, without Send.")
+        elif scope.strict or target is None or target == START:
+            kind = "sends to" if isinstance(target, Send) else "goes to"
+            nodes = ", ".join(repr(one) for one in sorted(scope.targets))
+            what = (
+                f"node {self.work.name!r} {kind} {name!r}, which is no node of graph {scope.graph!r} (it has {nodes})"
+            )
+            raise InvalidUpdateError(what, cure="Route to one of these nodes, or add the node.")
+
+    def _checked_send(self, send: Send) -> Send:
+        encode = self.shared.encode
+        if encode is not None:
+            try:
+                _ = encode(send.arg)
+            except UnserializableValueError as error:
+                error.what = (
+                    f"the input that node {self.work.name!r} sends to {send.node!r} cannot be stored: {error.what}"
+                )
+                raise
+        return Send(send.node, own(send.arg))
+
+    def seen(self) -> Mapping[str, Any]:
+        """The state as this node's routers see it: with its own writes."""
+        run = self.shared.run
+        assert run is not None  # noqa: S101 - tasks exist only in a run; this tells the type checker
+        if not self.writes:
+            return run.values
+        return preview(run.program.channels, run.values, self.writes, own)
+
+    def take_route(self, branch: BranchWork, answer: Any) -> None:
+        """Read what a router answered: names, keys of its map, Sends, or a list of them."""
+        several = isinstance(answer, list | tuple | set | frozenset)
+        for one in cast("list[Any]", answer) if several else (answer,):
+            target: Any
+            if isinstance(one, Send) or branch.path_map is None:
+                target = one
+            elif one in branch.path_map:
+                target = branch.path_map[one]
+            else:
+                known = ", ".join(repr(key) for key in branch.path_map)
+                what = (
+                    f"router {branch.name!r} of node {self.work.name!r} answered {one!r}, which its map does not have "
+                    f"(it has {known})"
+                )
+                raise InvalidUpdateError(what, cure="Answer one of these, or add the answer to the map.")
+            if isinstance(target, bool):
+                target = str(target)
+            self.route(target)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."  # noqa: PLR2004 - a line of an error message

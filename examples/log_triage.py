@@ -1,0 +1,386 @@
+"""Watch a graph survive kill -9: the show around the graph in triage_graph.py.
+
+A child process (triage_worker.py) runs the graph on a log. This process kills it in the middle, looks at what the
+store holds, lets a new process go on, and hands the question that the graph then asks to you.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+try:
+    from triage_graph import CHUNKS, Desk, build, keys_in
+    from triage_screen import Screen, history_tree, joined
+
+    from durable_graph import DurableGraphError
+except ModuleNotFoundError as error:
+    sys.exit(f"error: {error}. Run `make demo`, which installs what is needed, or `pip install -e .` first.")
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from durable_graph import Interrupt, StateSnapshot
+
+HERE = Path(__file__).resolve().parent
+SAMPLE = HERE / "sample.log"
+FOLDER = HERE.parent / ".demo"
+MOST_BYTES = 32 * 1024 * 1024  # the entries of the log are part of the run's state
+CHILD_SECONDS = 120
+KILL_ATTEMPTS = 5
+
+EPILOG = """\
+exit status: 0 all went as promised; 1 something did not; 2 wrong arguments, or the log cannot be read;
+3 the log is no Apache error log (the run ended at its own exit node); 130 Ctrl-C;
+141 nobody reads the output.
+"""
+
+
+class DemoError(Exception):
+    """The demo cannot go on. `status` is the exit status."""
+
+    def __init__(self, what: str, status: int = 1) -> None:
+        super().__init__(what)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Kill:
+    """What the store and the ledger held just after the kill. All are names of tasks, as the ledger writes them."""
+
+    finished: list[str]  # steps before the fan-out
+    stored: list[str]  # chunks whose result is in the store
+    running: list[str]  # chunks that had started and have none
+    chunks: int
+
+    @property
+    def safe(self) -> list[str]:
+        """What must never run again."""
+        return [*self.finished, *self.stored]
+
+
+@dataclass
+class Demo:
+    """One demo: a thread of its own in the folder's store."""
+
+    folder: Path
+    log: Path
+    screen: Screen
+    thread: str = ""
+    worker: subprocess.Popen[str] | None = None
+    desk: Desk = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.desk = Desk(self.folder)
+        self.database = self.folder / "runs.db"
+        self.graph = build(f"sqlite:///{self.database}")
+
+    # --- looking from outside: the store, the ledger, the outbox -------------------------------------------------
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The thread's address."""
+        return {"configurable": {"thread_id": self.thread}}
+
+    def state(self) -> StateSnapshot:
+        """What the store holds of the thread now, whoever runs it."""
+        return self.graph.get_state(self.config)
+
+    def starts(self) -> Counter[str]:
+        """How often each task started, by the ledger."""
+        text = self.desk.ledger.read_text("utf-8") if self.desk.ledger.exists() else ""
+        lines = (line.split(" ", 2) for line in text.splitlines())
+        return Counter(task for thread, _, task in lines if thread == self.thread)
+
+    def chunks(self) -> tuple[list[str], int]:
+        """The chunks of the running step whose result is stored, and how many chunks there are."""
+        tasks = [task for task in self.state().tasks if task.name == "count"]
+        return [f"count {task.result['counted'][0]}" for task in tasks if task.result], len(tasks)
+
+    # --- processes ---------------------------------------------------------------------------------------------------
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """A new process that works on the thread."""
+        command = [sys.executable, str(HERE / "triage_worker.py"), str(self.folder), self.thread, *words]
+        self.worker = subprocess.Popen(  # noqa: S603 - our own command
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        return self.worker
+
+    def finish(self, worker: subprocess.Popen[str]) -> None:
+        """Wait for a process that should end well.
+
+        Raises:
+            DemoError: it did not.
+        """
+        try:
+            said, _ = worker.communicate(timeout=CHILD_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise DemoError(f"process {worker.pid} did not end within {CHILD_SECONDS} seconds") from None
+        if worker.returncode:
+            raise DemoError(f"process {worker.pid} ended with status {worker.returncode}:\n{said.rstrip()}")
+
+    def close(self) -> None:
+        """Leave no process behind."""
+        if self.worker is not None and self.worker.poll() is None:
+            self.worker.kill()
+            self.worker.wait()
+
+    # --- act 1 -------------------------------------------------------------------------------------------------------
+
+    def run_and_kill(self, after: int) -> Kill:
+        """Start a run and kill it while some chunks are stored and others are not.
+
+        A busy machine can be so slow to look that the run is through before; then a new thread is tried.
+
+        Raises:
+            DemoError: the run failed or gave up, or was through each time.
+        """
+        for _ in range(KILL_ATTEMPTS):
+            self.thread = f"triage-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
+            worker = self.start("start", str(self.log))
+            self.wait_for_chunks(worker, after)
+            worker.kill()  # SIGKILL: no handler runs, nothing is flushed or cleaned up
+            if worker.wait() != -signal.SIGKILL:
+                self.finish(worker)
+            kill = self.look()
+            if worker.returncode == -signal.SIGKILL and len(kill.stored) < kill.chunks:
+                return kill
+            self.check_not_given_up()
+        raise DemoError(f"the run was through before it could be killed, {KILL_ATTEMPTS} times; is the machine busy?")
+
+    def wait_for_chunks(self, worker: subprocess.Popen[str], after: int) -> None:
+        """Until the store has `after` chunks (one less than all, if there are no more) and another one is running."""
+        deadline = time.monotonic() + CHILD_SECONDS
+        while worker.poll() is None and time.monotonic() < deadline:
+            stored, total = self.chunks()
+            started = sum(task.startswith("count ") for task in self.starts())
+            if total and min(after, total - 1) <= len(stored) < started:
+                return
+            time.sleep(0.005)
+
+    def look(self) -> Kill:
+        """What is there after the kill."""
+        stored, total = self.chunks()
+        begun = list(self.starts())
+        finished = [task for task in begun if not task.startswith("count ")]
+        running = [task for task in begun if task.startswith("count ") and task not in stored]
+        return Kill(finished, stored, running, total)
+
+    def check_not_given_up(self) -> None:
+        """Raise when the run ended at its own exit node."""
+        problem = self.state().values.get("problem")
+        if problem:
+            tries = self.starts()["parse"]
+            raise DemoError(
+                f"{problem}.\nThe ledger has {tries} starts of `parse`; then the run left through its node give_up, in "
+                "order: nothing hangs, nothing is to be resumed.",
+                status=3,
+            )
+
+    # --- act 2 -------------------------------------------------------------------------------------------------------
+
+    def show_starts(self, kill: Kill) -> None:
+        """How often each task started, in groups that tell the story."""
+        starts = self.starts()
+        fresh = [task for task in starts if task.startswith("count ") and task not in kill.stored + kill.running]
+        groups = [
+            (kill.finished, "finished before the kill, not run again"),
+            (kill.stored, "result was stored, not run again"),
+            (kill.running, "were running when the kill came, run again"),
+            (fresh, "had not started"),
+        ]
+        for tasks, meaning in groups:
+            if tasks:
+                often = "/".join(str(number) for number in sorted({starts[task] for task in tasks}))
+                self.screen.say(f"{often} x  {joined(tasks):<46} {meaning}")
+
+    def check(self, kill: Kill) -> None:
+        """Hold the ledger against the promise.
+
+        Raises:
+            DemoError: something that had finished ran twice.
+        """
+        starts = self.starts()
+        twice = [task for task in kill.safe if starts[task] != 1 and task != "widen"]  # widen runs per window
+        if twice:
+            raise DemoError(f"finished before the kill and yet run again: {', '.join(twice)}")
+
+    # --- act 3 -------------------------------------------------------------------------------------------------------
+
+    def answer(self, question: Interrupt, *, by_hand: bool) -> str:
+        """What the human says."""
+        options: list[str] = list((question.response_schema or {})["enum"])
+        offered = "more data" if "more data" in options else "send"
+        prompt = f"{joined(options, ', ', ' or ')}?"
+        if not by_hand:
+            self.screen.say(f"{prompt} {offered}", note="answered by itself: stdin is no terminal")
+            return offered
+        while True:
+            try:
+                said = input(f"   {prompt} [{offered}] ").strip().lower() or offered
+            except EOFError:
+                said = "stop"
+                print(said)
+            found = [option for option in options if option.startswith(said)]
+            if len(found) == 1:
+                return found[0]
+            self.screen.say(f"Please answer {joined(options, ', ', ' or ')}.")
+
+
+def play(demo: Demo, kill_after: int, *, by_hand: bool) -> None:
+    """The demo, act by act.
+
+    Raises:
+        DemoError: it cannot go on, or shows something else than it promises.
+    """
+    screen = demo.screen
+    screen.title("An agent graph that survives kill -9")
+    screen.say("It triages a log: read, parse, count in parallel, compare, report, ask a human, send. Every step is")
+    screen.say("on disk before the next one starts; so nothing that can happen to a process loses or repeats one.")
+    screen.say(f"log {shown(demo.log)}   store {shown(demo.database)}")
+
+    screen.act("1. Kill it in the middle")
+    kill = demo.run_and_kill(kill_after)
+    assert demo.worker is not None  # noqa: S101 - a run was started; this tells the type checker
+    screen.say(
+        f"Process {demo.worker.pid} counted; it was killed and ended with signal 9 (SIGKILL), without a goodbye."
+    )
+    never = kill.chunks - len(kill.stored) - len(kill.running)
+    states = f"{len(kill.stored)} are stored, {len(kill.running)} were running, {never} had not started"
+    screen.say(f"Of {kill.chunks} chunks {states}.")
+
+    screen.act("2. A new process goes on, and repeats nothing that was finished")
+    worker = demo.start("resume")
+    demo.finish(worker)
+    screen.say(
+        f"Process {worker.pid} called invoke(None). Each node signs {shown(demo.desk.ledger)} when it starts; it says:"
+    )
+    demo.show_starts(kill)
+    demo.check(kill)
+    screen.good("nothing that had finished ran twice")
+
+    screen.act("3. It waits for a human")
+    screen.say("No process runs now: the question waits in the store, for a minute or for a week.")
+    while questions := demo.state().interrupts:
+        screen.quote(questions[0].value["report"])
+        answer = demo.answer(questions[0], by_hand=by_hand)
+        worker = demo.start("answer", answer)
+        demo.finish(worker)
+    demo.check(kill)
+    sent = keys_in(demo.desk.outbox.read_bytes()).count(demo.thread) if demo.desk.outbox.exists() else 0
+    wanted = int(demo.state().values["answers"][-1] == "send")
+    if sent != wanted:
+        raise DemoError(f"the report is in {demo.desk.outbox} {sent} times, expected {wanted}")
+    screen.good(f"sent once, to {shown(demo.desk.outbox)}" if sent else "stopped by you: nothing was sent")
+
+    screen.act("4. What happened, from the store")
+    history = list(demo.graph.get_state_history(demo.config))
+    screen.tree(history_tree(history[::-1], kill.stored))
+    screen.say(f"{len(history)} checkpoints of thread {demo.thread}, each of them complete.")
+    if sent:
+        screen.say("Run it again and it compares with this report; LOG=path takes a log of yours.")
+
+
+def shown(path: Path) -> str:
+    """A path as short as it stays true from here."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+# --- the command line -----------------------------------------------------------------------------------------------
+
+
+def log_problem(log: Path) -> str | None:
+    """Why a file cannot be triaged; None when it can."""
+    if not log.exists():
+        return "there is no such file"
+    if log.is_dir():
+        return "it is a folder"
+    if not log.is_file():
+        return "it is no regular file; save it to one first"
+    size = log.stat().st_size
+    if size == 0:
+        return "it is empty"
+    if size > MOST_BYTES:
+        return f"it has {size:,} bytes; the demo takes {MOST_BYTES:,} at the most. Take its end: tail -n 50000"
+    with log.open("rb") as file:
+        start = file.read(1 << 16)
+    if start.startswith(b"\x1f\x8b"):
+        return "it is compressed; gunzip it first"
+    return "it is not a text file" if b"\0" in start else None
+
+
+def parse_arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    """Read and check the command line; leaves with status 2 when it is wrong."""
+    parser = argparse.ArgumentParser(
+        prog="log_triage.py",
+        description="Triage an Apache error log with a graph that is killed with SIGKILL half-way, and goes on.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("log", nargs="?", type=Path, default=SAMPLE, help="the log (default: a small sample)")
+    parser.add_argument(
+        "--dir", type=Path, default=FOLDER, help="where store, ledger, outbox and baselines are kept (default: .demo)"
+    )
+    parser.add_argument(
+        "--kill-after",
+        type=int,
+        choices=range(CHUNKS),
+        default=3,
+        metavar="CHUNKS",
+        help=f"kill when so many of the {CHUNKS} chunks are stored (0 to {CHUNKS - 1}, default 3)",
+    )
+    found = parser.parse_args(words)
+    try:
+        problem = log_problem(found.log)
+    except OSError as error:
+        problem = error.strerror
+    if problem:
+        parser.exit(2, f"error: cannot triage {found.log}: {problem}\n")
+    found.log = found.log.resolve()
+    found.dir = found.dir.resolve()
+    try:
+        found.dir.mkdir(parents=True, exist_ok=True)
+        if not (found.dir / ".gitignore").exists():
+            (found.dir / ".gitignore").write_text("*\n", "utf-8")
+    except OSError as error:
+        parser.exit(2, f"error: cannot write to {found.dir}: {error.strerror}. Name another folder with --dir\n")
+    return found
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Play the demo; its exit status."""
+    arguments = parse_arguments(words)
+    screen = Screen(sys.stdout)
+    demo: Demo | None = None
+    try:
+        demo = Demo(arguments.dir, arguments.log, screen)
+        play(demo, arguments.kill_after, by_hand=sys.stdin is not None and sys.stdin.isatty())
+    except DemoError as error:
+        screen.bad(str(error))
+        return error.status
+    except DurableGraphError as error:
+        screen.bad(str(error))
+        return 1
+    except KeyboardInterrupt:
+        print()
+        return 130
+    except BrokenPipeError:  # such as `make demo | head`; the interpreter must not flush into the pipe once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    finally:
+        if demo is not None:
+            demo.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

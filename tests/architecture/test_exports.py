@@ -1,0 +1,51 @@
+"""What the packages offer, and what importing them costs."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import durable_graph
+from tests.sources import modules
+
+# A script that imports durable_graph and never runs a graph pays for none of these (pydantic alone: 80 ms).
+HEAVY = {
+    "aiosqlite",
+    "alembic",
+    "asyncio",
+    "concurrent.futures",
+    "langchain_core",
+    "msgpack",
+    "pydantic",
+    "sqlalchemy",
+    "sqlite3",
+    "checkpointers",
+}
+
+
+@pytest.mark.parametrize("name", list(modules()))
+def test_every_exported_name_exists(name):
+    module = importlib.import_module(name)
+    exported = getattr(module, "__all__", [])
+    assert len(set(exported)) == len(exported)
+    assert [export for export in exported if not hasattr(module, export)] == []
+
+
+def test_the_public_names_are_there_before_they_are_loaded():
+    assert durable_graph.__all__
+    assert set(durable_graph.__all__) <= set(dir(durable_graph))
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no_such_name"):
+        durable_graph.no_such_name  # noqa: B018 - reading it is the test
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    command = (
+        "import sys; before = set(sys.modules); import durable_graph; "
+        f"print(*sorted((set(sys.modules) - before) & {HEAVY!r}))"
+    )
+    run = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == []

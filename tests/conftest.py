@@ -1,0 +1,22 @@
+"""Fixtures for every test.
+
+face      sync | async: calls a graph through one face or the other; streams come back as lists
+backend   memory | sqlite: `make()` gives a checkpointer, `reopen()` another one over the same data
+"""
+
+import pytest
+
+from tests.backends import BACKENDS
+from tests.faces import FACES
+
+
+@pytest.fixture(params=FACES, ids=lambda face: face.name)
+def face(request):
+    return request.param
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request, tmp_path):
+    backend = BACKENDS[request.param](tmp_path)
+    yield backend
+    backend.close()

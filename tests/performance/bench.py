@@ -1,0 +1,178 @@
+"""durable_graph and LangGraph side by side: the same graphs, in processes of their own, taking turns in one run.
+
+    python tests/performance/bench.py [--quick] [--rounds K] [--only TEXT] [--alone]
+
+LangGraph gets an environment of its own (.venv-langgraph-*, made on first use). Figures are microseconds per unit,
+medians over all rounds; "times" says how many times faster durable_graph is. SQLite runs on a disk and, where there is
+/dev/shm, in memory ("tmpfs": engine and driver without the disk).
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from time import perf_counter
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from cells import CELLS
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+PEER = ROOT / f".venv-langgraph-{sys.version_info.major}.{sys.version_info.minor}"
+PACKAGES = ("langgraph", "langgraph-checkpoint-sqlite")
+TMPFS = Path("/dev/shm")  # noqa: S108 - not a place for secrets: a file system without a disk
+LINE = "{:<44} {:<6} {:<13} {:<6} {:>10} {:>10} {:>7}  {}"
+
+
+# --- the engines ------------------------------------------------------------------------------------------------------
+
+
+class Worker:
+    """One engine in its own process."""
+
+    def __init__(self, python, name):
+        environment = {**os.environ, "PYTHONPATH": str(ROOT) if name == "durable_graph" else ""}
+        self.process = subprocess.Popen(
+            [python, HERE / "worker.py", name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    def measure(self, cell):
+        self.process.stdin.write(json.dumps(cell) + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"error: the worker failed (see above) at {cell}")
+        return json.loads(answer)["seconds"]
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def peer_python():
+    """The Python of LangGraph's environment, made if need be."""
+    python = PEER / "bin" / "python"
+    check = [python, "-c", "import langgraph.graph, langgraph.checkpoint.sqlite"]
+    if not python.exists() or subprocess.run(check, capture_output=True, check=False).returncode:
+        print(f"creating {PEER.name} with {' and '.join(PACKAGES)} ...", flush=True)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", PEER], check=True)
+        installed = subprocess.run([python, "-m", "pip", "install", "-qq", *PACKAGES], check=False)
+        if installed.returncode:
+            raise SystemExit("error: LangGraph could not be installed. Try again with a network, or with --alone.")
+    return python
+
+
+# --- measuring --------------------------------------------------------------------------------------------------------
+
+
+def measured(pythons, cells, rounds):
+    """{name: {number of the cell: values}}: seconds of each repeat of each round, engines taking turns."""
+    found = {name: {number: [] for number in range(len(cells))} for name in (*pythons, "bare")}
+    with tempfile.TemporaryDirectory(dir=ROOT, prefix=".venv-bench-") as disk:
+        for turn in range(rounds):
+            workers = {name: Worker(python, name) for name, python in pythons.items()}
+            for number, cell in enumerate(cells):
+                show(f"round {turn + 1} of {rounds}: {cell.title}, {cell.store}")
+                folder = str(TMPFS) if cell.store == "sqlite tmpfs" else disk
+                asked = {**asdict(cell), "folder": folder}
+                order = list(workers) if (turn + number) % 2 == 0 else list(reversed(workers))
+                for name in order:
+                    found[name][number] += workers[name].measure(asked)
+                if cell.bare is not None:
+                    found["bare"][number] += workers["durable_graph"].measure({**asked, "workload": "bare"})
+            for worker in workers.values():
+                worker.close()
+    show("")
+    return found
+
+
+def import_times(pythons, rounds):
+    """Milliseconds that an import adds to the start of Python: {statement: median}."""
+    statements = {"import asyncio": (pythons["durable_graph"], "import asyncio")}
+    for name, python in pythons.items():
+        module = "durable_graph" if name == "durable_graph" else "langgraph.graph"
+        statements[f"from {module} import StateGraph"] = (python, f"from {module} import StateGraph")
+    found = {statement: [] for statement in statements}
+    for _ in range(2 * rounds + 1):
+        for statement, (python, code) in statements.items():
+            found[statement].append(start_time(python, code) - start_time(python, "pass"))
+    return {statement: 1000 * statistics.median(times) for statement, times in found.items()}
+
+
+def start_time(python, code):
+    started = perf_counter()
+    subprocess.run([python, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    return perf_counter() - started
+
+
+# --- showing ----------------------------------------------------------------------------------------------------------
+
+
+def show(progress):
+    if sys.stderr.isatty():
+        print(f"\r\033[K{progress}", end="", file=sys.stderr, flush=True)
+
+
+def verdict(cell, ours, theirs, bare):
+    """The goals of a cell, each with what became of it."""
+    goals = []
+    if cell.us is not None:
+        goals.append((f"<= {cell.us:g} us", ours <= cell.us))
+    if cell.times is not None and theirs is not None:
+        goals.append((f">= {cell.times:g}x", theirs / ours >= cell.times))
+    if cell.bare is not None:
+        goals.append((f"<= {cell.bare:g}x the insert ({ours / bare:.2f}x)", ours <= cell.bare * bare))
+    if cell.ends is not None:
+        goals.append((f"<= {cell.ends:g}", ours <= cell.ends))
+    return ", ".join(f"{text} {'ok' if met else 'MISSED'}" for text, met in goals)
+
+
+def report(cells, found):
+    print(LINE.format("", "face", "store", "dur.", "ours", "LangGraph", "times", "goals"))
+    for number, cell in enumerate(cells):
+        figures = {}
+        for name, values in found.items():
+            unit = 1 if cell.ends is not None else 1e6 / cell.n
+            figures[name] = statistics.median(values[number]) * unit if values[number] else None
+        ours, theirs, bare = figures["durable_graph"], figures.get("langgraph"), figures["bare"]
+        shown = [f"{one:.2f}" if cell.ends is not None else f"{one:.1f} us" for one in (ours, theirs) if one is not None]
+        durability = cell.durability if cell.store != "none" else ""
+        times = f"{theirs / ours:.1f}x" if theirs is not None and cell.ends is None else ""
+        goals = verdict(cell, ours, theirs, bare)
+        theirs_shown = shown[1] if theirs is not None else ""
+        print(LINE.format(cell.title, cell.face, cell.store, durability, shown[0], theirs_shown, times, goals))
+
+
+def report_imports(times):
+    floor = times["import asyncio"]
+    for statement, milliseconds in times.items():
+        ours = "durable_graph" in statement
+        goal = f"<= 2x import asyncio {'ok' if milliseconds <= 2 * floor else 'MISSED'}" if ours else ""
+        print(LINE.format(statement, "", "", "", f"{milliseconds:.0f} ms", "", "", goal))
+
+
+def main():
+    parser = argparse.ArgumentParser(description="durable_graph and LangGraph side by side.")
+    parser.add_argument("--quick", action="store_true", help="one round of short runs")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each pair is measured")
+    parser.add_argument("--only", default="", help="rows whose title or store contains this text")
+    parser.add_argument("--alone", action="store_true", help="durable_graph only")
+    given = parser.parse_args()
+    rounds = 1 if given.quick else given.rounds
+    cells = [cell.quick() if given.quick else cell for cell in CELLS if given.only in f"{cell.title} {cell.store}"]
+    if not TMPFS.is_dir():
+        cells = [cell for cell in cells if cell.store != "sqlite tmpfs"]
+    pythons = {"durable_graph": sys.executable, **({} if given.alone else {"langgraph": peer_python()})}
+    print(f"Python {sys.version.split()[0]}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {rounds} rounds")
+    report(cells, measured(pythons, cells, rounds))
+    report_imports(import_times(pythons, rounds))
+
+
+if __name__ == "__main__":
+    main()

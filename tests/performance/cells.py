@@ -1,0 +1,71 @@
+"""What the benchmark measures, and the goals it holds the figures against.
+
+Goals are those of the project's performance notes: a limit in microseconds per unit on a quiet 2-core machine, and how
+many times faster than LangGraph, measured in the same run. Ratios hold on any machine; microseconds only on such a one.
+"""
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row. n: units in one run; repeat: runs in one round. us, times: the goals, None where there is none."""
+
+    title: str
+    workload: str
+    face: str = "sync"
+    store: str = "none"
+    durability: str = "sync"
+    n: int = 1000
+    repeat: int = 3
+    us: float | None = None
+    times: float | None = None
+    bare: float | None = None
+    ends: float | None = None
+
+    def quick(self):
+        """The same in short."""
+        return replace(self, n=max(self.n // 5, 60) if self.workload != "fan_out" else self.n, repeat=1)
+
+
+def _supersteps():
+    goals = {
+        ("none", "sync", "sync"): (20, 8),
+        ("none", "sync", "async"): (25, 14),
+        ("memory", "sync", "sync"): (28, 9),
+        ("memory", "sync", "async"): (32, 14),
+        ("sqlite tmpfs", "async", "sync"): (50, 8),
+        ("sqlite tmpfs", "async", "async"): (55, 20),
+        ("sqlite tmpfs", "sync", "sync"): (None, 7),
+        ("sqlite tmpfs", "sync", "async"): (None, 5),
+        ("sqlite disk", "sync", "sync"): (None, 3),
+        ("sqlite disk", "sync", "async"): (None, 3.5),
+    }
+    for store in ("none", "memory", "sqlite tmpfs", "sqlite disk"):
+        for durability in ("sync", "async", "exit") if store != "none" else ("sync",):
+            for face in ("sync", "async"):
+                us, times = goals.get((store, durability, face), (None, None))
+                n = 200 if store == "sqlite disk" else 500
+                yield Cell("superstep", "loop", face, store, durability, n, us=us, times=times)
+
+
+def _fan_outs():
+    for n, repeat, times in ((100, 9, 6), (1000, 3, 6), (5000, 1, 15)):
+        for face in ("sync", "async"):
+            yield Cell(f"fan-out of {n}, per Send", "fan_out", face, n=n, repeat=repeat, us=25, times=times)
+    yield Cell("fan-out of 1000, per Send", "fan_out", "sync", "sqlite tmpfs", "async", 1000, us=45, times=9)
+
+
+CELLS = (
+    *_supersteps(),
+    Cell("durable step against a bare fenced insert", "loop", "sync", "sqlite tmpfs", "sync", 500, bare=2),
+    Cell("durable step against a bare fenced insert", "loop", "sync", "sqlite disk", "sync", 200, bare=1.5),
+    *_fan_outs(),
+    Cell("chat of 1,000 steps, per step", "chat", "sync", "sqlite tmpfs", "async", 1000, 1, us=90, times=25),
+    Cell("chat: last 20 steps / first 20", "ends of a chat", "sync", "sqlite tmpfs", "async", 1000, 1, ends=1.5),
+    Cell("interrupt and resume", "ask", "sync", "memory", "sync", 50, us=120, times=10),
+    Cell("interrupt and resume", "ask", "sync", "sqlite tmpfs", "sync", 50, us=250, times=8),
+    Cell("invoke of one node", "short", "sync", "none", "sync", 100, us=45, times=10),
+    Cell("invoke of one node", "short", "sync", "memory", "sync", 100, us=60, times=25),
+    Cell("invoke of one node", "short", "sync", "sqlite tmpfs", "sync", 100, us=250, times=9),
+)

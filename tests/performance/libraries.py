@@ -1,0 +1,90 @@
+"""The two engines, and the bare driver, behind one set of names. LangGraph's programs are written from its public docs."""
+
+import sqlite3
+from contextlib import asynccontextmanager, closing, contextmanager
+from pathlib import Path
+
+
+class DurableGraph:
+    def __init__(self):
+        from checkpointers import InMemorySaver, SqliteSaver
+        from durable_graph import END, START, Command, Send, StateGraph, interrupt
+
+        self.StateGraph, self.START, self.END = StateGraph, START, END
+        self.Send, self.Command, self.interrupt = Send, Command, interrupt
+        self._memory, self._sqlite = InMemorySaver, SqliteSaver
+
+    @contextmanager
+    def saver(self, store, folder):
+        """A checkpointer; None for the store "none"."""
+        if store == "none":
+            yield None
+        elif store == "memory":
+            yield self._memory()
+        else:
+            with self._sqlite(Path(folder) / "durable_graph.db") as saver:
+                yield saver
+
+    @asynccontextmanager
+    async def asaver(self, store, folder):
+        """The same for the async face: the same object."""
+        with self.saver(store, folder) as saver:
+            yield saver
+
+
+class LangGraph:
+    def __init__(self):
+        from langgraph.checkpoint.memory import InMemorySaver
+        from langgraph.checkpoint.sqlite import SqliteSaver
+        from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+        from langgraph.graph import END, START, StateGraph
+        from langgraph.types import Command, Send, interrupt
+
+        self.StateGraph, self.START, self.END = StateGraph, START, END
+        self.Send, self.Command, self.interrupt = Send, Command, interrupt
+        self._memory, self._sqlite, self._async_sqlite = InMemorySaver, SqliteSaver, AsyncSqliteSaver
+
+    @contextmanager
+    def saver(self, store, folder):
+        if store in ("none", "memory"):
+            yield self._memory() if store == "memory" else None
+        else:
+            with self._sqlite.from_conn_string(str(Path(folder) / "langgraph.db")) as saver:
+                yield saver
+
+    @asynccontextmanager
+    async def asaver(self, store, folder):
+        if store in ("none", "memory"):
+            yield self._memory() if store == "memory" else None
+        else:
+            async with self._async_sqlite.from_conn_string(str(Path(folder) / "langgraph.db")) as saver:
+                yield saver
+
+
+LIBRARIES = {"durable_graph": DurableGraph, "langgraph": LangGraph}
+
+ROW = bytes(150)
+"""As long as what durable_graph stores for a superstep of a tiny state."""
+
+INSERT = """\
+INSERT INTO record (thread, lane, part, seq, kind, data)
+SELECT ?, 1, 0, ?, 0, ? WHERE EXISTS (SELECT 1 FROM thread WHERE no = ? AND epoch = ?)"""
+
+
+def bare_inserts(folder, n, clock):
+    """Seconds for n commits of one fenced insert each, by the driver alone: what a durable step must cost."""
+    with closing(sqlite3.connect(Path(folder) / "bare.db", isolation_level=None)) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = FULL")
+        database.execute("CREATE TABLE IF NOT EXISTS thread (no INTEGER PRIMARY KEY, epoch INTEGER NOT NULL)")
+        database.execute("""\
+            CREATE TABLE IF NOT EXISTS record (
+                thread INTEGER NOT NULL, lane INTEGER NOT NULL, part INTEGER NOT NULL, seq INTEGER NOT NULL,
+                kind INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (thread, lane, part, seq)
+            )""")
+        thread = database.execute("INSERT INTO thread (epoch) VALUES (7)").lastrowid
+        started = clock()
+        for seq in range(n):
+            if database.execute(INSERT, (thread, seq, ROW, thread, 7)).rowcount != 1:
+                raise AssertionError(f"insert {seq} was refused")
+        return clock() - started
