@@ -11,6 +11,13 @@ BIN := $(VENV)/bin
 MADE := $(VENV)/.made-$(VERSION)
 DEMO := $(VENV)/.demo-$(VERSION)
 DEV := $(VENV)/.dev-$(VERSION)
+LANGCHAIN := $(VENV)/.langchain-$(VERSION)
+
+# LangChain has an environment of its own, so that all other tests prove that nothing needs it. These same rules make and
+# use it when VENV names it.
+ELSEWHERE := $(if $(filter python3,$(PYTHON)),.venv-langchain,.venv-langchain-$(basename $(VERSION)))
+COMMA := ,
+THERE = $(MAKE) --no-print-directory VENV=$(ELSEWHERE)
 
 EVERY_BRANCH := durable_graph/core/*,durable_graph/channels/*,durable_graph/records.py
 SUPPORTED := 3.11 3.12 3.13
@@ -20,11 +27,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all suite lint types bench format coverage clean
+.PHONY: help demo test test-all suite langchain langchain-here lint types bench format coverage clean
 
 define HELP
 make demo        triage a log with an agent graph that survives a crash   (LOG=path for your own log)
 make test        the test suite                                           (ARGS="-k resume" goes to pytest)
+make langchain   the part of it that needs LangChain, which is installed in .venv-langchain
 make test-all    the same and the slow tests, on each of Python $(SUPPORTED) found here
 make lint        ruff, formatting, import floors
 make types       basedpyright on the packages, mypy on tests/typing
@@ -75,17 +83,29 @@ $(DEV): $(MADE) pyproject.toml constraints.txt
 	@$(call install,.[dev])
 	@touch $(DEMO) $@
 
+$(LANGCHAIN): $(MADE) pyproject.toml constraints.txt
+	@echo "installing durable_graph and LangChain into $(VENV) ..."
+	@$(call install,.[langchain$(COMMA)test])
+	@touch $@
+
 # --- what people run -------------------------------------------------------------------------------------------------
 
 demo: $(DEMO)
 	@$(BIN)/python examples/log_triage.py $(if $(LOG),"$(LOG)")
 
-test: $(DEV)
+# With ARGS, which select a few tests, LangChain's are left out: make langchain ARGS=... runs those.
+test: $(DEV) $(if $(ARGS),,langchain)
 	@$(PYTEST) -m "not slow" $(ARGS)
 
 # The whole suite on one Python; test-all runs it on each.
-suite: $(DEV)
+suite: $(DEV) $(if $(ARGS),,langchain)
 	@$(PYTEST) $(ARGS)
+
+langchain:
+	@$(THERE) langchain-here
+
+langchain-here: $(LANGCHAIN)
+	@$(PYTEST) $(if $(ARGS),$(ARGS),--cov --cov-config=tests/langchain/coverage.ini) tests/langchain
 
 # A pyenv shim stands on the PATH for Pythons that it then refuses to run, so each candidate is tried.
 test-all:
@@ -113,7 +133,8 @@ lint: $(DEV)
 	@$(BIN)/lint-imports
 
 types: $(DEV)
-	@$(BIN)/basedpyright --pythonpath $(BIN)/python
+	@$(THERE) $(ELSEWHERE)/.langchain-$(VERSION)
+	@$(BIN)/basedpyright --pythonpath $(ELSEWHERE)/bin/python
 	@$(BIN)/mypy --strict tests/typing
 
 bench: $(DEV)

@@ -59,9 +59,12 @@ class _Thread:
 
     def append(self, row: Row) -> bool:
         """Add the row; False when its place is taken."""
-        rows = self.parts.setdefault((row.lane, row.part), [])
+        place = (row.lane, row.part)
+        if place not in self.parts:
+            self.parts[place] = []
+        rows = self.parts[place]
         if not rows or rows[-1].seq < row.seq:
-            rows.append(row)
+            rows += (row,)
             return True
         at = bisect_left(rows, row.seq, key=_seq)
         if rows[at].seq == row.seq:
@@ -98,7 +101,7 @@ class InMemorySaver(Checkpointer):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._numbers: dict[str, int] = {}
-        self._threads: list[_Thread] = []
+        self._by_number: dict[int, _Thread] = {}
         self._token = object()
         self._resting = False
         survive_forks(self)
@@ -129,7 +132,7 @@ class InMemorySaver(Checkpointer):
             no = self._numbers.get(key)
             if no is None:
                 return None
-            thread = self._threads[no - 1]
+            thread = self._by_number[no]
             lanes = tuple(thread.lanes[n]._replace(last=thread.last(n)) for n in sorted(thread.lanes))
             if lane is None:
                 lane = max(((info.last, info.lane) for info in lanes if info.ns == ns), default=(0, 0))[1]
@@ -138,7 +141,8 @@ class InMemorySaver(Checkpointer):
     @override
     def read(self, no: int, ranges: Sequence[RowRange]) -> list[list[Row]]:
         with self._lock:
-            parts = self._threads[no - 1].parts if 0 < no <= len(self._threads) else {}
+            thread = self._by_number.get(no)
+            parts = thread.parts if thread is not None else {}
             return [_between(parts.get((lane, part), []), first, last) for lane, part, first, last in ranges]
 
     @override
@@ -148,13 +152,13 @@ class InMemorySaver(Checkpointer):
             if request.epoch is None:
                 if no is not None:
                     return None
-                thread = _Thread(len(self._threads) + 1, request.key)
-                self._threads.append(thread)
+                thread = _Thread(len(self._by_number) + 1, request.key)
+                self._by_number[thread.no] = thread
                 self._numbers[request.key] = thread.no
             else:
                 if no is None:
                     return None
-                thread = self._threads[no - 1]
+                thread = self._by_number[no]
                 if thread.epoch != request.epoch or thread.last(request.lane) > request.seen:
                     return None
                 thread.check_free(request)
@@ -166,16 +170,19 @@ class InMemorySaver(Checkpointer):
 
     @override
     def commit(self, items: Sequence[CommitItem]) -> list[Outcome]:
+        outcomes: list[Outcome] = []
         with self._lock:
-            return [self._commit(item) for item in items]
+            for item in items:
+                outcomes += (self._commit(item),)
+        return outcomes
 
     def _commit(self, item: CommitItem) -> Outcome:
         (no, epoch), rows, new_lanes, status = item
-        thread = self._threads[no - 1] if 0 < no <= len(self._threads) else None
+        thread = self._by_number.get(no)
         if thread is None or thread.epoch != epoch:
             return "stale"
         outcome: Outcome = "written"
-        if len(rows) == 1 and not new_lanes:
+        if rows and not rows[1:] and not new_lanes:
             if not thread.append(rows[0]):
                 outcome = _already_mine(thread, item)
         elif any(row.lane in thread.lanes for row in new_lanes) or any(thread.find(row) is not None for row in rows):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 try:
     from triage_graph import CHUNKS, Desk, build, keys_in
     from triage_screen import Screen, history_tree, joined
+    from triage_worker import PARALLEL
 
     from durable_graph import DurableGraphError
 except ModuleNotFoundError as error:
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 SAMPLE = HERE / "sample.log"
 FOLDER = HERE.parent / ".demo"
-MOST_BYTES = 32 * 1024 * 1024  # the entries of the log are part of the run's state
+MOST_BYTES = 10_000_000  # the entries of the log are part of the run's state
+PAUSE = 0.15  # seconds that counting a chunk takes at least ...
+PAUSE_PER_BYTE = 2.5e-7  # ... and more for a long log, whose state takes longer to look at from here
 CHILD_SECONDS = 120
 KILL_ATTEMPTS = 5
 
@@ -61,11 +64,6 @@ class Kill:
     running: list[str]  # chunks that had started and have none
     chunks: int
 
-    @property
-    def safe(self) -> list[str]:
-        """What must never run again."""
-        return [*self.finished, *self.stored]
-
 
 @dataclass
 class Demo:
@@ -75,6 +73,7 @@ class Demo:
     log: Path
     screen: Screen
     thread: str = ""
+    pause: float = PAUSE
     worker: subprocess.Popen[str] | None = None
     desk: Desk = field(init=False)
 
@@ -109,14 +108,15 @@ class Demo:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """A new process that works on the thread."""
-        command = [sys.executable, str(HERE / "triage_worker.py"), str(self.folder), self.thread, *words]
+        script, pause = str(HERE / "triage_worker.py"), str(self.pause)
+        command = [sys.executable, script, str(self.folder), self.thread, pause, *words]
         self.worker = subprocess.Popen(  # noqa: S603 - our own command
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         return self.worker
 
-    def finish(self, worker: subprocess.Popen[str]) -> None:
-        """Wait for a process that should end well.
+    def finish(self, worker: subprocess.Popen[str], *, killed: bool = False) -> None:
+        """Wait for a process that should end well; one that was killed may have ended well before.
 
         Raises:
             DemoError: it did not.
@@ -125,32 +125,32 @@ class Demo:
             said, _ = worker.communicate(timeout=CHILD_SECONDS)
         except subprocess.TimeoutExpired:
             raise DemoError(f"process {worker.pid} did not end within {CHILD_SECONDS} seconds") from None
-        if worker.returncode:
+        if worker.returncode and not (killed and worker.returncode == -signal.SIGKILL):
             raise DemoError(f"process {worker.pid} ended with status {worker.returncode}:\n{said.rstrip()}")
 
     def close(self) -> None:
         """Leave no process behind."""
         if self.worker is not None and self.worker.poll() is None:
             self.worker.kill()
-            self.worker.wait()
+            self.worker.communicate()
 
     # --- act 1 -------------------------------------------------------------------------------------------------------
 
     def run_and_kill(self, after: int) -> Kill:
         """Start a run and kill it while some chunks are stored and others are not.
 
-        A busy machine can be so slow to look that the run is through before; then a new thread is tried.
+        A busy machine can be so slow to look that the run is through before; then a new thread is tried, slower.
 
         Raises:
             DemoError: the run failed or gave up, or was through each time.
         """
-        for _ in range(KILL_ATTEMPTS):
+        for attempt in range(KILL_ATTEMPTS):
+            self.pause = (PAUSE + PAUSE_PER_BYTE * self.log.stat().st_size) * 2**attempt
             self.thread = f"triage-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
             worker = self.start("start", str(self.log))
             self.wait_for_chunks(worker, after)
             worker.kill()  # SIGKILL: no handler runs, nothing is flushed or cleaned up
-            if worker.wait() != -signal.SIGKILL:
-                self.finish(worker)
+            self.finish(worker, killed=True)
             kill = self.look()
             if worker.returncode == -signal.SIGKILL and len(kill.stored) < kill.chunks:
                 return kill
@@ -158,12 +158,15 @@ class Demo:
         raise DemoError(f"the run was through before it could be killed, {KILL_ATTEMPTS} times; is the machine busy?")
 
     def wait_for_chunks(self, worker: subprocess.Popen[str], after: int) -> None:
-        """Until the store has `after` chunks (one less than all, if there are no more) and another one is running."""
+        """Until the store has `after` chunks and another one is running.
+
+        The last ones end at about the same time, too close to hit between them: of few chunks it waits for less.
+        """
         deadline = time.monotonic() + CHILD_SECONDS
         while worker.poll() is None and time.monotonic() < deadline:
             stored, total = self.chunks()
             started = sum(task.startswith("count ") for task in self.starts())
-            if total and min(after, total - 1) <= len(stored) < started:
+            if total and min(after, max(0, total - PARALLEL)) <= len(stored) < started:
                 return
             time.sleep(0.005)
 
@@ -181,8 +184,8 @@ class Demo:
         if problem:
             tries = self.starts()["parse"]
             raise DemoError(
-                f"{problem}.\nThe ledger has {tries} starts of `parse`; then the run left through its node give_up, in "
-                "order: nothing hangs, nothing is to be resumed.",
+                f"{problem}\nThe ledger has {tries} starts of parse; then the run left through its node give_up:\n"
+                "it ended in order, nothing hangs and nothing is left to resume.",
                 status=3,
             )
 
@@ -198,21 +201,22 @@ class Demo:
             (kill.running, "were running when the kill came, run again"),
             (fresh, "had not started"),
         ]
+        width = max(len(joined(tasks)) for tasks, _ in groups if tasks)
         for tasks, meaning in groups:
             if tasks:
                 often = "/".join(str(number) for number in sorted({starts[task] for task in tasks}))
-                self.screen.say(f"{often} x  {joined(tasks):<46} {meaning}")
+                self.screen.say(f"{often} x  {joined(tasks):<{width}}  {meaning}")
 
-    def check(self, kill: Kill) -> None:
+    def check_once(self, tasks: Sequence[str]) -> None:
         """Hold the ledger against the promise.
 
         Raises:
-            DemoError: something that had finished ran twice.
+            DemoError: one of these tasks did not start exactly once.
         """
         starts = self.starts()
-        twice = [task for task in kill.safe if starts[task] != 1 and task != "widen"]  # widen runs per window
-        if twice:
-            raise DemoError(f"finished before the kill and yet run again: {', '.join(twice)}")
+        wrong = [f"{task} ({starts[task]} starts)" for task in tasks if starts[task] != 1]
+        if wrong:
+            raise DemoError(f"finished before the kill and yet not started exactly once: {', '.join(wrong)}")
 
     # --- act 3 -------------------------------------------------------------------------------------------------------
 
@@ -265,7 +269,7 @@ def play(demo: Demo, kill_after: int, *, by_hand: bool) -> None:
         f"Process {worker.pid} called invoke(None). Each node signs {shown(demo.desk.ledger)} when it starts; it says:"
     )
     demo.show_starts(kill)
-    demo.check(kill)
+    demo.check_once([*kill.finished, *kill.stored])
     screen.good("nothing that had finished ran twice")
 
     screen.act("3. It waits for a human")
@@ -275,7 +279,7 @@ def play(demo: Demo, kill_after: int, *, by_hand: bool) -> None:
         answer = demo.answer(questions[0], by_hand=by_hand)
         worker = demo.start("answer", answer)
         demo.finish(worker)
-    demo.check(kill)
+    demo.check_once(kill.stored)
     sent = keys_in(demo.desk.outbox.read_bytes()).count(demo.thread) if demo.desk.outbox.exists() else 0
     wanted = int(demo.state().values["answers"][-1] == "send")
     if sent != wanted:
@@ -300,22 +304,18 @@ def shown(path: Path) -> str:
 
 def log_problem(log: Path) -> str | None:
     """Why a file cannot be triaged; None when it can."""
-    if not log.exists():
-        return "there is no such file"
-    if log.is_dir():
-        return "it is a folder"
     if not log.is_file():
-        return "it is no regular file; save it to one first"
-    size = log.stat().st_size
-    if size == 0:
-        return "it is empty"
-    if size > MOST_BYTES:
-        return f"it has {size:,} bytes; the demo takes {MOST_BYTES:,} at the most. Take its end: tail -n 50000"
+        return "it is not a file but a folder or a device" if log.exists() else "there is no such file"
     with log.open("rb") as file:
         start = file.read(1 << 16)
-    if start.startswith(b"\x1f\x8b"):
-        return "it is compressed; gunzip it first"
-    return "it is not a text file" if b"\0" in start else None
+    size = log.stat().st_size
+    problems = {
+        "it is empty": not start,
+        "it is compressed; gunzip it first": start.startswith(b"\x1f\x8b"),
+        "it is not a text file": b"\0" in start,
+        f"it has {size:,} bytes, and the demo takes {MOST_BYTES:,} at the most; take its end (tail)": size > MOST_BYTES,
+    }
+    return next((problem for problem, found in problems.items() if found), None)
 
 
 def parse_arguments(words: Sequence[str] | None) -> argparse.Namespace:
@@ -333,10 +333,10 @@ def parse_arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--kill-after",
         type=int,
-        choices=range(CHUNKS),
+        choices=range(CHUNKS - PARALLEL + 1),
         default=3,
         metavar="CHUNKS",
-        help=f"kill when so many of the {CHUNKS} chunks are stored (0 to {CHUNKS - 1}, default 3)",
+        help=f"kill when so many of the {CHUNKS} chunks are stored (0 to {CHUNKS - PARALLEL}, default 3)",
     )
     found = parser.parse_args(words)
     try:
@@ -361,25 +361,23 @@ def main(words: Sequence[str] | None = None) -> int:
     arguments = parse_arguments(words)
     screen = Screen(sys.stdout)
     demo: Demo | None = None
+    status = 0
     try:
         demo = Demo(arguments.dir, arguments.log, screen)
         play(demo, arguments.kill_after, by_hand=sys.stdin is not None and sys.stdin.isatty())
-    except DemoError as error:
+    except (DemoError, DurableGraphError) as error:
         screen.bad(str(error))
-        return error.status
-    except DurableGraphError as error:
-        screen.bad(str(error))
-        return 1
+        status = error.status if isinstance(error, DemoError) else 1
     except KeyboardInterrupt:
-        print()
-        return 130
-    except BrokenPipeError:  # such as `make demo | head`; the interpreter must not flush into the pipe once more
+        screen.say("")
+        status = 130
+    except BrokenPipeError:  # as in `make demo | head`; the interpreter must not flush into the pipe once more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        status = 141
     finally:
         if demo is not None:
             demo.close()
-    return 0
+    return status
 
 
 if __name__ == "__main__":

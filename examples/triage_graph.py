@@ -16,6 +16,7 @@ import re
 import time
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict
 
@@ -57,8 +58,8 @@ class Chunk(TypedDict):
     entries: list[Entry | None]
 
 
-class State(TypedDict, total=False):
-    """A key with a reducer adds up what several tasks write; any other keeps the last value."""
+class State(TypedDict):
+    """A key with a reducer adds up what tasks write; any other keeps the last value. Keys come as nodes write them."""
 
     log: str
     size: int  # bytes
@@ -68,7 +69,7 @@ class State(TypedDict, total=False):
     levels: Annotated[Counter[str], operator.add]
     shapes: Annotated[Counter[str], operator.add]
     bad: Annotated[int, operator.add]
-    change: dict[str, float] | None  # level or shape -> percentage points since the last report; None: there is none
+    change: dict[str, float] | None  # see shares(): percentage points since the last report; None: there is none
     report: str
     answers: Annotated[list[str], operator.add]  # what the human said
     problem: str
@@ -102,7 +103,7 @@ class Desk:
 # --- the nodes: functions from the state to what they change in it ------------------------------------------------
 
 
-def read(state: State, runtime: Runtime[Desk]) -> State:
+def read(state: State, runtime: Runtime[Desk]) -> dict[str, Any]:
     """Note how long the log is now. What is written to it later belongs to the next run."""
     sign(runtime, "read")
     return {"size": Path(state["log"]).stat().st_size}
@@ -125,13 +126,13 @@ def parse(state: State, runtime: Runtime[Desk]) -> Command[Literal["widen", "giv
     return Command(update={"entries": entries}, goto="widen")
 
 
-def give_up(state: State, runtime: Runtime[Desk]) -> State:
+def give_up(state: State, runtime: Runtime[Desk]) -> dict[str, Any]:
     """The way out when there is nothing to report: the run ends in order, and its state says why."""
     sign(runtime, "give_up")
     return {"report": f"No report: {state['problem']}"}
 
 
-def widen(state: State, runtime: Runtime[Desk]) -> State:
+def widen(state: State, runtime: Runtime[Desk]) -> dict[str, Any]:
     """Choose the lines to count next: first the newest half (all of a short log), then those before it."""
     sign(runtime, "widen")
     total = len(state["entries"])
@@ -146,14 +147,14 @@ def chunks(state: State) -> list[Send]:
     bounds = sorted({first + (last - first) * part // CHUNKS for part in range(CHUNKS + 1)})
     return [
         Send("count", Chunk(lines=f"{start + 1}-{end}", entries=state["entries"][start:end]))
-        for start, end in zip(bounds, bounds[1:], strict=False)
+        for start, end in pairwise(bounds)
     ]
 
 
-def count(chunk: Chunk, runtime: Runtime[Desk]) -> State:
+def count(chunk: Chunk, runtime: Runtime[Desk]) -> dict[str, Any]:
     """Count one chunk. The reducers of the state add the chunks up, in whatever order they finish."""
     sign(runtime, f"count {chunk['lines']}")
-    time.sleep(runtime.context.pause)
+    time.sleep(runtime.context.pause)  # here a model would be asked
     good = [entry for entry in chunk["entries"] if entry is not None]
     return {
         "counted": [chunk["lines"]],
@@ -163,7 +164,7 @@ def count(chunk: Chunk, runtime: Runtime[Desk]) -> State:
     }
 
 
-def compare(state: State, runtime: Runtime[Desk]) -> State:
+def compare(state: State, runtime: Runtime[Desk]) -> dict[str, Any]:
     """Look up the last report. It is read in a node, so its content is stored: a resumed run sees the same."""
     sign(runtime, "compare")
     try:
@@ -174,7 +175,7 @@ def compare(state: State, runtime: Runtime[Desk]) -> State:
     return {"change": {name: now.get(name, 0.0) - before.get(name, 0.0) for name in {**before, **now}}}
 
 
-def report(state: State, runtime: Runtime[Desk]) -> State:
+def report(state: State, runtime: Runtime[Desk]) -> dict[str, Any]:
     """Write the report."""
     sign(runtime, "report")
     return {"report": write_report(state)}
@@ -260,34 +261,45 @@ def is_whole(state: State) -> bool:
 
 
 def shares(state: State) -> dict[str, float]:
-    """Level or shape -> percent of the lines counted."""
+    """Percent of the lines counted, by "level error" and "shape child # is slow"."""
     lines = state["levels"].total() + state["bad"]
-    return {name: 100 * number / lines for name, number in (state["levels"] + state["shapes"]).items()}
+    levels = {f"level {name}": 100 * number / lines for name, number in state["levels"].items()}
+    return levels | {f"shape {name}": 100 * number / lines for name, number in state["shapes"].items()}
 
 
 def write_report(state: State) -> str:
     """What a person reads before deciding."""
-    total = len(state["entries"])
+    total, change, share = len(state["entries"]), state["change"], shares(state)
     lines = total - state["window"][0]
-    share, change, levels = shares(state), state["change"], state["levels"]
+    scope = "the whole log" if is_whole(state) else f"the newest of {total:,}"
+    last = "no baseline yet" if change is None else "(change): points since the last report"
 
-    def row(number: int, name: str, label: str) -> str:
-        moved = f"{change[name]:+7.1f}" if change is not None else ""
-        return f"{share[name]:6.1f}%{moved} {number:7,} {label}"
+    def part(kind: str, found: str) -> str:
+        name = f"{kind} {found}"
+        moved = round(change[name], 1) if change is not None else None
+        return f"{share[name]:.1f}%" + ("" if moved is None else f" ({moved:+.1f})" if moved else " (=)")
 
-    scope = f"{lines:,} lines, the whole log" if is_whole(state) else f"{lines:,} lines, the newest of {total:,}"
-    last = "no baseline yet" if change is None else "second column: points since the last report"
-    worst_first = sorted(levels, key=lambda level: (LEVELS.index(level) if level in LEVELS else len(LEVELS), level))
-    top = sorted(state["shapes"].items(), key=lambda pair: (-pair[1], pair[0]))
-    rest = sum(number for _, number in top[TOP:])
+    levels = [f"{state['levels'][level]:,} {level} {part('level', level)}" for level in worst_first(state["levels"])]
+    shapes = sorted(state["shapes"].items(), key=lambda pair: (-pair[1], pair[0]))
+    rest = sum(number for _, number in shapes[TOP:])
     return "\n".join(
         [
-            f"{Path(state['log']).name}: {scope}, {state['bad']:,} bad ({last})",
-            *(row(levels[level], level, level) for level in worst_first),
-            *(row(number, shape, f'× "{shape}"') for shape, number in top[:TOP]),
-            *([f"{'':{6 if change is None else 13}} {rest:8,} of rarer shapes"] if rest else []),
+            f"{Path(state['log']).name}: {lines:,} lines, {scope}, {state['bad']:,} bad; {last}",
+            *("   ".join(levels[at : at + 4]) for at in range(0, len(levels), 4)),
+            *(f'{number:6,} × "{short(shape)}"  {part("shape", shape)}' for shape, number in shapes[:TOP]),  # noqa: RUF001 - "times"
+            *([f"{rest:6,} of rarer shapes"] if rest else []),
         ]
     )
+
+
+def short(text: str, most: int = 64) -> str:
+    """A text that fits into a line."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def worst_first(levels: Counter[str]) -> list[str]:
+    """Levels by severity."""
+    return sorted(levels, key=lambda level: (LEVELS.index(level) if level in LEVELS else len(LEVELS), level))
 
 
 # --- side effects ----------------------------------------------------------------------------------------------------

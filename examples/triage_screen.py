@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from durable_graph import START
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 BOLD, RED, GREEN, CYAN = "1", "31", "32", "36"
 WIDTH = 100
-PLAIN = str.maketrans({"─": "-", "│": "|", "├": "|", "└": "`", "●": "*", "✔": "+", "✘": "!", "×": "x", "…": "."})
+FANCY, PLAIN = "─│├└●✔✘×…", "-||`*+!x."  # noqa: RUF001 - the sign for "times"
 
 
 class Screen:
@@ -26,7 +26,7 @@ class Screen:
         self.colour = out.isatty() and "NO_COLOR" not in os.environ
         self.width = min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns) if out.isatty() else WIDTH
         try:
-            "─│├└●✔✘×…".encode(out.encoding)
+            FANCY.encode(out.encoding)
         except UnicodeEncodeError:
             self.plain = True
         else:
@@ -34,7 +34,11 @@ class Screen:
 
     def _print(self, text: str, style: str = "") -> None:
         if self.plain:
-            text = text.translate(PLAIN).encode(self.out.encoding, "replace").decode(self.out.encoding)
+            text = (
+                text.translate(str.maketrans(FANCY, PLAIN))
+                .encode(self.out.encoding, "replace")
+                .decode(self.out.encoding)
+            )
         print(f"\x1b[{style}m{text}\x1b[0m" if self.colour and style else text, file=self.out, flush=True)
 
     def title(self, text: str) -> None:
@@ -59,11 +63,9 @@ class Screen:
         self._print(" ✘ " + text.replace("\n", "\n   "), RED)
 
     def quote(self, text: str) -> None:
-        """What somebody else wrote, such as a log: control characters are made harmless, long lines cut."""
+        """What somebody else wrote, such as a log: control characters are made harmless."""
         for line in text.split("\n"):
-            shown = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in line)
-            room = self.width - 5
-            self._print(f"   │ {shown if len(shown) <= room else shown[: room - 1] + '…'}")
+            self._print("   │ " + "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in line))
 
     def tree(self, lines: Iterable[str]) -> None:
         """Lines of a drawing."""
@@ -73,8 +75,10 @@ class Screen:
 
 def joined(names: Sequence[str], between: str = ", ", last: str = ", ") -> str:
     """Names in one line; of several chunks the word is said once: "count 1-5, 6-10"."""
-    chunks = all(name.startswith("count ") for name in names)
-    short = [names[0], *(name.removeprefix("count ") for name in names[1:])] if chunks else list(names)
+    short = list(names)
+    if all(name.startswith("count ") for name in names):
+        short.sort(key=lambda name: int(name.removeprefix("count ").partition("-")[0]))
+        short[1:] = [name.removeprefix("count ") for name in short[1:]]
     return last.join([*([between.join(short[:-1])] if short[:-1] else []), short[-1]])
 
 
@@ -91,7 +95,8 @@ def history_tree(history: Sequence[StateSnapshot], before_kill: Sequence[str]) -
             trunk = []
             continue
         for task in snapshot.tasks:
-            said = (task.result or {}).get("answers")
+            result: dict[str, Any] = task.result or {}
+            said = result.get("answers")
             name = "input" if task.name == START else task.name
             trunk.append(f'{name} "{said[0]}"' if said else name)
     return [*lines, f"● {' ─ '.join([*trunk, 'end'])}"]

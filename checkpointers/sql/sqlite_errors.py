@@ -93,9 +93,27 @@ def _no_room(file: str) -> bool:
     return disk.f_bavail * disk.f_frsize < _NO_ROOM_BYTES
 
 
+def _closed_parent(folder: str) -> str:
+    """The folder above that hides whether `folder` exists; "" when nothing does."""
+    try:
+        os.lstat(folder)
+    except PermissionError:
+        above = os.path.dirname(folder)
+        return _closed_parent(above) or above
+    except OSError:
+        return ""
+    return ""
+
+
 def _unavailable(error: sqlite3.Error, file: str) -> DatabaseUnavailableError:
     """Looks at the file and says what is in the way."""
     folder = os.path.dirname(file)
+    closed = _closed_parent(folder)
+    if closed:
+        return DatabaseUnavailableError(
+            f"{file}: this user may not look into {closed} ({error}).",
+            cure=f"Give it the right to enter {closed}, or use a file elsewhere.",
+        )
     if not os.path.lexists(folder):
         return DatabaseUnavailableError(
             f"{file}: the folder {folder} does not exist ({error}).", cure=f"Create it: mkdir -p {folder}"

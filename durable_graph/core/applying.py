@@ -10,7 +10,7 @@ from durable_graph.records import Change
 from durable_graph.types import MISSING, Overwrite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from durable_graph.channels import BaseChannel
     from durable_graph.core.planning import Task
@@ -35,13 +35,7 @@ def apply_tasks(program: Program, values: dict[str, Any], tasks: Sequence[Task])
     Raises:
         Blamed: a channel or the state's schema refused; `values` is then of no further use.
     """
-    if len(tasks) == 1:
-        gathered = _gather(tasks[0].writes or ())
-    else:
-        gathered: dict[str, list[Write]] = {}
-        for task in tasks:
-            for write in task.writes or ():
-                gathered.setdefault(write.key, []).append(write)
+    gathered = _gather([task.writes or () for task in tasks])
     changes: dict[str, Change] = {}
     checks = program.checks
     for key, writes in gathered.items():
@@ -63,7 +57,7 @@ def apply_tasks(program: Program, values: dict[str, Any], tasks: Sequence[Task])
 
 def apply_writes(program: Program, values: dict[str, Any], writes: Sequence[Write]) -> dict[str, Change]:
     """Fold writes that belong to no task (a Command given as input) into `values`."""
-    return {key: _fold(program.channels[key], key, values, found) for key, found in _gather(writes).items()}
+    return {key: _fold(program.channels[key], key, values, found) for key, found in _gather((writes,)).items()}
 
 
 def preview(
@@ -77,8 +71,12 @@ def preview(
     `copy` makes an independent copy of a value: a user's reducer may change its left argument in place.
     """
     seen = dict(values)
-    for key, found in _gather(writes).items():
-        channel, raw, old = channels[key], [write.value for write in found], seen.get(key, MISSING)
+    for key, found in _gather((writes,)).items():
+        channel, first = channels[key], found[0].value
+        if type(channel) is LastValue and len(found) == 1 and type(first) is not Overwrite:
+            seen[key] = first  # as in `_fold`
+            continue
+        raw, old = [write.value for write in found], seen.get(key, MISSING)
         suffix = channel.appended(old, raw)
         if suffix is not None:
             seen[key] = [*(old if type(old) is list else ()), *suffix]
@@ -105,10 +103,16 @@ def merge_changes(before: Mapping[str, Change], after: Mapping[str, Change]) -> 
     return merged
 
 
-def _gather(writes: Sequence[Write]) -> dict[str, list[Write]]:
+def _gather(lists: Iterable[Sequence[Write]]) -> dict[str, list[Write]]:
+    """The writes of each key, in their order."""
     gathered: dict[str, list[Write]] = {}
-    for write in writes:
-        gathered.setdefault(write.key, []).append(write)
+    for writes in lists:
+        for write in writes:
+            key = write.key
+            if key in gathered:
+                gathered[key].append(write)
+            else:
+                gathered[key] = [write]
     return gathered
 
 

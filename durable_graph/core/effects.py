@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, final
 
 from typing_extensions import TypeVar
 
@@ -77,8 +77,11 @@ class Flush(Effect[None]):
     __slots__ = ()
 
 
-class Launch(Effect[None]):
-    """Start tasks (each after its `delay`). Every one of them answers with mail, or is handed back by Cancel."""
+class Launch(Effect[Sequence[Mail]]):
+    """Start tasks (each after its `delay`). Every one of them answers with mail, or is handed back by Cancel.
+
+    The reply is mail that is there already: a driver may run a task on the spot.
+    """
 
     __slots__ = ("tasks",)
 
@@ -101,6 +104,7 @@ class Receive(Effect[Sequence[Mail]]):
         self.wait = wait
 
 
+@final
 class Emit(Effect[None]):
     """Hand events to whoever listens."""
 

@@ -47,7 +47,8 @@ def snapshot(
     if live:
         for record in done:
             try:
-                values = preview(program.channels, values, record.writes or (), copy)
+                writes = [write for write in record.writes or () if write.key in program.channels]
+                values = preview(program.channels, values, writes, copy)
             except InvalidUpdateError:
                 continue  # two finished tasks contradict each other; the step will fail, reading must not
     finished = {record.path for record in done} if live else set[str]()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Failed", "Finished", "Interrupted", "Mail", "Said"]
 
 
+@final
 class Finished:
     """A task ended well."""
 
@@ -36,6 +37,7 @@ class Finished:
         self.duration = duration
 
 
+@final
 class Failed:
     """A task raised. `rejected` are the ids of interrupts whose stored answers did not fit."""
 
@@ -58,6 +60,7 @@ class Failed:
         self.duration = duration
 
 
+@final
 class Interrupted:
     """A task asked for a human."""
 
@@ -78,6 +81,7 @@ class Interrupted:
         self.duration = duration
 
 
+@final
 class Said:
     """A running task wrote to the custom stream."""
 

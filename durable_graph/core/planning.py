@@ -120,7 +120,8 @@ def follow(
     waiting = dict(arrived)
     for task in finished:
         spec = task.spec
-        nodes.update(spec.edges)
+        if spec.edges:
+            nodes.update(spec.edges)
         for route in task.routes:
             if isinstance(route, str):
                 nodes.add(route)

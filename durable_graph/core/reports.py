@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from durable_graph.core.planning import Task
     from durable_graph.core.program import Program
     from durable_graph.core.request import Request
-    from durable_graph.records import StoredCheckpoint
+    from durable_graph.records import StoredCheckpoint, Write
 
-__all__ = ["error_record", "failure_of", "snapshot_payload", "task_record"]
+__all__ = ["error_record", "failure_of", "snapshot_payload", "stored_writes", "task_record"]
 
 
 def error_record(error: BaseException) -> ErrorRecord:
@@ -25,8 +25,12 @@ def error_record(error: BaseException) -> ErrorRecord:
     return ErrorRecord(f"{kind.__module__}.{kind.__qualname__}", str(error), "".join(traceback.format_exception(error)))
 
 
-def task_record(task: Task, *, routes: bool = True, error: BaseException | None = None) -> TaskRecord:
-    """A task as it is stored. `routes=False` where the next frontier says it already."""
+def task_record(
+    task: Task, unstored: frozenset[str], *, routes: bool = True, error: BaseException | None = None
+) -> TaskRecord:
+    """A task as it is stored: without its writes to `unstored` keys. `routes=False` where the next frontier says it
+    already.
+    """
     return TaskRecord(
         task.path,
         task.spec.name,
@@ -34,13 +38,18 @@ def task_record(task: Task, *, routes: bool = True, error: BaseException | None 
         task.attempt,
         task.started,
         task.duration,
-        None if task.writes is None else tuple(task.writes),
+        None if task.writes is None else stored_writes(task.writes, unstored),
         tuple(task.routes) if routes else (),
         error_record(error) if error is not None else task.failure,
         task.interrupts,
         task.answered,
         task.rejected,
     )
+
+
+def stored_writes(writes: Sequence[Write], unstored: frozenset[str]) -> tuple[Write, ...]:
+    """Writes as they are stored: those to `unstored` keys stay in memory."""
+    return tuple(write for write in writes if write.key not in unstored) if unstored else tuple(writes)
 
 
 def failure_of(tasks: Sequence[Task], request: Request, step: int) -> BaseException:

@@ -13,7 +13,7 @@ from durable_graph.core.applying import Blamed, apply_tasks, apply_writes, merge
 from durable_graph.core.effects import Batch
 from durable_graph.core.mail import Failed, Finished, Interrupted, Said
 from durable_graph.core.planning import breakpoint_hit, follow, plan
-from durable_graph.core.reports import failure_of, snapshot_payload, task_record
+from durable_graph.core.reports import error_record, failure_of, snapshot_payload, stored_writes, task_record
 from durable_graph.core.retrying import delay_before_retry
 from durable_graph.errors import GraphRecursionError, NodeFailure, StorageError
 from durable_graph.records import (
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from durable_graph.core.program import NodeNames, Program
     from durable_graph.core.request import Request
     from durable_graph.core.streaming import Event
+    from durable_graph.records import Write
     from durable_graph.types import Interrupt
 
 __all__ = ["Outcome", "Run"]
@@ -76,10 +77,12 @@ class Run:
         self.tasks: list[Task] = []
         self.busy = 0
         self.over = False
+        self.released = False
         self.failed = False
         self.again: list[Task] = []
         self.events: list[Event] = []
         self._known: dict[str, TaskRecord] = {}
+        self._fresh = True
         self._carried: dict[str, Change] = {}
         self._voided: frozenset[str] = frozenset()
         self.steps = 0
@@ -106,8 +109,9 @@ class Run:
         if self.stored is not None:
             self.step += 1
         given = {write.key: write.value for write in self.request.writes}
+        kept = {write.key: write.value for write in stored_writes(self.request.writes, self.program.unstored)}
         frontier = Frontier(sends=(Send(START, given),))
-        first = self._record("input", {}, frontier)
+        first = self._record("input", {}, Frontier(sends=(Send(START, kept),)))
         self.frontier = frontier
         self._plan(self.address)
         if start.routed:
@@ -144,6 +148,8 @@ class Run:
             self._note("updates", {"__interrupt__": ()})
         if command is None and not given:
             return Batch()
+        if command is not None:
+            command.writes = stored_writes(command.writes or (), self.program.unstored)
         return Batch(
             pending=PendingRecord((command,) if command else (), given), status="waiting" if self.over else None
         )
@@ -156,7 +162,7 @@ class Run:
 
     def _take_command(self, record: TaskRecord) -> None:
         """Writes of a Command are applied before the step; its targets run in the step that waits."""
-        self._carried.update(apply_writes(self.program, self.values, record.writes or ()))
+        self._carried.update(apply_writes(self.program, self.values, self._still_known(record.writes) or ()))
         nodes = {*self.frontier.nodes, *(route for route in record.routes if isinstance(route, str))}
         sends = (*self.frontier.sends, *(route for route in record.routes if isinstance(route, Send)))
         self.frontier = Frontier(tuple(sorted(nodes)), sends, self.frontier.arrived)
@@ -171,18 +177,24 @@ class Run:
     def _plan(self, address: Address) -> None:
         """Make the tasks of the step that follows `address`, with what is known of them already."""
         self.tasks = plan(self.program, self.frontier, (self.request.thread, address))
-        if not self._known:
+        self._fresh = not self._known
+        if self._fresh:
             return
         for task in self.tasks:
             record = self._known.get(task.path)
             if record is None:
                 continue
-            task.writes, task.routes = record.writes, record.routes
+            task.writes, task.routes = self._still_known(record.writes), record.routes
             task.interrupts, task.answered = record.interrupts, record.answered
             task.started, task.duration, task.attempt = record.started, record.duration, record.attempt
             task.stored = True
             if record.error is not None:
                 task.stored, task.attempt = False, 1
+
+    def _still_known(self, writes: Sequence[Write] | None) -> Sequence[Write] | None:
+        """Stored writes without those to keys that the state lost since."""
+        channels = self.program.channels
+        return writes and tuple(write for write in writes if write.key in channels)
 
     def arrive(self, stored: Sequence[Address] | None) -> None:
         """The newest checkpoints have these addresses (None: nothing is stored). The next step is planned from it."""
@@ -194,7 +206,7 @@ class Run:
         self._closing = False
         self._known = {}
         self._plan(self.address)
-        if stored is not None and not self._modes.isdisjoint(("checkpoints", "debug")):
+        if self._modes and stored is not None and not self._modes.isdisjoint(("checkpoints", "debug")):
             self._show_checkpoints(stored)
 
     def _show_checkpoints(self, stored: Sequence[Address]) -> None:
@@ -221,7 +233,7 @@ class Run:
         Raises:
             GraphRecursionError: the run used up its supersteps.
         """
-        tasks = [task for task in self.tasks if self._runnable(task)]
+        tasks = self.tasks if self._fresh else [task for task in self.tasks if self._runnable(task)]
         if not tasks:
             return tasks
         first = tasks[0].spec
@@ -248,14 +260,14 @@ class Run:
         """Take reports about tasks in."""
         for mail in mails:
             task = mail.task
-            if isinstance(mail, Said):
+            if type(mail) is Said:
                 self.events.append(("custom", mail.data))
                 continue
-            if isinstance(mail, Finished):
+            if type(mail) is Finished:
                 self.busy -= 1
                 task.writes, task.routes = mail.writes, mail.routes
                 task.interrupts, task.answered = (), mail.answered
-            elif isinstance(mail, Interrupted):
+            elif type(mail) is Interrupted:
                 self.busy -= 1
                 task.interrupts, task.answered = mail.interrupts, mail.answered
             else:
@@ -295,7 +307,7 @@ class Run:
         found: list[TaskRecord] = []
         for task in self.tasks:
             if not task.stored and (task.writes is not None or task.interrupts or task.failure is not None):
-                found.append(task_record(task))
+                found.append(task_record(task, self.program.unstored))
                 task.stored = True
         return tuple(found)
 
@@ -309,8 +321,9 @@ class Run:
         """
         if self.failed:
             raise failure_of(self.tasks, self.request, self.step + 1)
-        if any(task.writes is None for task in self.tasks):
-            return self._pause()
+        for task in self.tasks:
+            if task.writes is None:
+                return self._pause()
         self._closing = True
         tasks = self.tasks
         arrived = self.frontier.arrived
@@ -323,8 +336,11 @@ class Run:
         self.step += 1
         record = self._record("loop", changes, self.frontier)
         if self.request.durable:
-            record.tasks = tuple(task_record(task, routes=False) for task in tasks if not task.stored)
-        record.stop = self._breakpoint()
+            for task in tasks:
+                if not task.stored:
+                    record.tasks += (task_record(task, self.program.unstored, routes=False),)
+        if self._before or self._after:
+            record.stop = self._breakpoint()
         if self._modes:
             self._show_step(changes)
         return Batch([record], status=self._ending(record.stop))
@@ -332,7 +348,7 @@ class Run:
     def _breakpoint(self) -> str | None:
         """Whether the run stops here at a static breakpoint."""
         frontier = self.frontier
-        if not (self._before or self._after) or not (frontier.nodes or frontier.sends):
+        if not (frontier.nodes or frontier.sends):
             return None
         if breakpoint_hit(self._after, self.tasks):
             return "after"
@@ -358,7 +374,9 @@ class Run:
         return Batch(pending=PendingRecord(self._unsaved()), status="waiting")
 
     def _record(self, source: str, changes: dict[str, Change], frontier: Frontier) -> StepRecord:
-        request = self.request
+        request, unstored = self.request, self.program.unstored
+        if not unstored.isdisjoint(changes):
+            changes = {key: change for key, change in changes.items() if key not in unstored}
         return StepRecord(
             self.step,
             source,
@@ -388,12 +406,16 @@ class Run:
         for task in voided:
             task.writes, task.routes, task.stored = None, (), False
             task.error = error.error if isinstance(error, Blamed) else error
-            task.failure = task_record(task, error=task.error).error
+            task.failure = error_record(task.error)
         if not isinstance(error, Exception):
             for task in self.tasks:  # cut short: say what was in flight
                 if task.writes is None and task.failure is None and not task.interrupts and self.busy:
-                    task.failure = task_record(task, error=error).error
+                    task.failure = error_record(error)
         status = "failed" if isinstance(error, Exception) else "stopped"
+        if self._closing and not isinstance(error, Exception):
+            # Cut short while a checkpoint was handed over. It may be stored, and these results in it: behind it they
+            # would count as results of the next step.
+            return Batch(status=status)
         return Batch(pending=PendingRecord(self._unsaved()), status=status)
 
     def outcome(self) -> Outcome:

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from durable_graph.core.effects import Batch
+    from durable_graph.core.mail import Mail
     from durable_graph.core.program import Program
     from durable_graph.core.request import Request
-    from durable_graph.records import Address
+    from durable_graph.records import Address, StoredCheckpoint
 
 __all__ = ["run_graph"]
 
@@ -33,17 +34,9 @@ def run_graph(program: Program, request: Request) -> Script[Outcome]:
     """A whole call: read the thread, finish what is unfinished if that is wanted, run."""
     stored = (yield from Load()) if request.durable else None
     if request.kind == "input" and request.on_unfinished == "finish" and opening.unfinished(stored):
-        before = yield from _run(Run(program, request.continuing(), stored))
-        stored = yield from Load()
-        if opening.unfinished(stored):
-            asked = ", ".join(f"{one.id} ({one.value!r})" for one in before.interrupts) or "to be continued"
-            what = f"new input for thread {request.thread!r}, whose last run was continued and waits again: {asked}"
-            raise UnfinishedRunError(what)
-    return (yield from _run(Run(program, request, stored)))
-
-
-def _run(run: Run) -> Script[Outcome]:
-    run.request.began(run)
+        stored = yield from _finish(program, request, stored)
+    run = Run(program, request, stored)
+    request.began(run)
     first = run.open()
     if first is None:
         yield from Emit(run.take_events())
@@ -52,8 +45,7 @@ def _run(run: Run) -> Script[Outcome]:
     addresses = (yield from Persist(first)) if run.request.durable else None
     try:
         yield from _settle(run, first, addresses)
-        while not run.over:
-            yield from _step(run)
+        yield from _advance(run)
     except GeneratorExit:
         raise
     except BaseException as error:
@@ -64,36 +56,59 @@ def _run(run: Run) -> Script[Outcome]:
     return run.outcome()
 
 
-def _step(run: Run) -> Script[None]:
-    """One superstep: start its tasks, hear from all of them, store what came of it."""
-    tasks = run.launch()
-    if tasks:
-        yield from Launch(tasks)
-    while run.busy:
-        run.receive((yield from Receive()))
-        if run.busy:
-            yield from _between(run)
-    batch = run.close_step()
-    addresses = (yield from Persist(batch)) if run.request.durable else None
-    yield from _settle(run, batch, addresses)
+def _finish(program: Program, request: Request, stored: StoredCheckpoint | None) -> Script[StoredCheckpoint | None]:
+    """Run what is unfinished to its end; the checkpoint from which the new input goes on."""
+    before = yield from run_graph(program, request.continuing())
+    stored = yield from Load()
+    if opening.unfinished(stored):
+        asked = ", ".join(f"{one.id} ({one.value!r})" for one in before.interrupts) or "to be continued"
+        what = f"new input for thread {request.thread!r}, whose last run was continued and waits again: {asked}"
+        raise UnfinishedRunError(what)
+    return stored
+
+
+def _advance(run: Run) -> Script[None]:
+    """Superstep after superstep: start its tasks, hear from all of them, store what came of it.
+
+    What happens in every superstep stands here and not in functions of its own: each generator between a script and
+    its driver costs a call for each effect.
+    """
+    durable, flush = run.request.durable, run.request.flush
+    addresses: Sequence[Address] | None = None
+    while not run.over:
+        tasks = run.launch()
+        if tasks:
+            run.receive((yield from Launch(tasks)))
+        while run.busy:
+            run.receive((yield from _between(run)) or (yield from Receive()))
+        batch = run.close_step()
+        if durable:
+            addresses = yield from Persist(batch)
+            run.released = batch.status is not None
+        if batch.steps:  # before the Flush: results of a step that is stored are no results of the next one
+            run.arrive(addresses)
+        if durable and (flush or batch.status is not None):
+            yield from Flush()
+        if run.events:
+            yield from Emit(run.take_events())
 
 
 def _settle(run: Run, batch: Batch, addresses: Sequence[Address] | None) -> Script[None]:
-    """Wait until a batch is as durable as it must be, plan what follows it, show it."""
-    if addresses is not None and (run.request.flush or batch.status is not None):
-        yield from Flush()
+    """Wait until the first batch is as durable as it must be, plan what follows it, show it."""
     if batch.steps:
         run.arrive(addresses)
+    if addresses is not None:
+        run.released = batch.status is not None
+        if run.request.flush or run.released:
+            yield from Flush()
     if run.events:
         yield from Emit(run.take_events())
 
 
-def _between(run: Run) -> Script[None]:
-    """Some tasks answered, others still run: try again, take back, make durable, show."""
+def _between(run: Run) -> Script[Sequence[Mail]]:
+    """Tasks still run: take back, make durable what came, show it, try again. The answer is mail that is there."""
     if run.failed:
         run.withdraw((yield from Cancel()))
-    if run.again:
-        yield from Launch(run.take_again())
     if run.request.durable and run.request.partial:
         batch = run.interim()
         if batch is not None:
@@ -102,10 +117,13 @@ def _between(run: Run) -> Script[None]:
                 yield from Flush()
     if run.events:
         yield from Emit(run.take_events())
+    return (yield from Launch(run.take_again())) if run.again else ()
 
 
 def _end_badly(run: Run, error: BaseException) -> Script[None]:
     """Store what is worth storing and give the thread back."""
+    if run.released:  # all is stored already, and another run may hold the thread now
+        return
     if run.busy:  # cut short: what has not started never will, what has finished counts
         run.withdraw((yield from Cancel()))
         run.receive((yield from Receive(wait=False)))
@@ -113,5 +131,5 @@ def _end_badly(run: Run, error: BaseException) -> Script[None]:
     if batch is not None and run.request.durable:
         yield from Persist(batch)
         yield from Flush()
-    if run.events and isinstance(error, Exception):
+    if run.events and batch is not None and isinstance(error, Exception):  # no batch: its results were not stored
         yield from Emit(run.take_events())

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args, get_origin
 
-from durable_graph.types import Command
+from durable_graph.types import Command, Send
 
 __all__ = ["Branch", "callee", "command_targets", "literal_targets", "returns_routes"]
 
@@ -68,11 +68,16 @@ def command_targets(function: Any) -> tuple[str, ...] | None:
 def returns_routes(function: Any) -> bool:
     """Whether a node may go anywhere: its return hint names Command or Send without targets, or there is no hint."""
     hint = _return_hint(function)
-    if hint is None:
-        return True
-    parts = (hint, *get_args(hint))
-    names = {getattr(get_origin(part) or part, "__name__", "") for part in parts}
-    return bool(names & {"Command", "Send", "Any"}) and command_targets(function) is None
+    return hint is None or _goes_anywhere(hint)
+
+
+def _goes_anywhere(hint: Any) -> bool:
+    kind = get_origin(hint) or hint
+    if kind is Command:
+        return not _literals(hint)
+    if kind in (Literal, dict):  # dict[str, Any] is an update, whatever its values are
+        return False
+    return kind in (Send, Any) or any(_goes_anywhere(part) for part in get_args(hint))
 
 
 def _literals(hint: Any) -> list[str]:

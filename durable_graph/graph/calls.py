@@ -57,13 +57,14 @@ class Listening:
 
 @dataclass(slots=True)
 class Call:
-    """One call, ready to run."""
+    """One call, ready to run. `given` is the input as it was passed."""
 
     request: Request
     config: dict[str, Any]
     durability: Durability
     checkpoint_id: str | None
     context: Any
+    given: Any
 
 
 def read_listening(stream_mode: Any, version: str) -> Listening:
@@ -137,6 +138,7 @@ def make_call(
         durability or "sync",
         config["configurable"].get("checkpoint_id") if durable else None,
         read_context(schemas, context),
+        given,
     )
 
 

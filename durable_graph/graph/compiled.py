@@ -7,26 +7,28 @@ two drivers.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import copy as copying
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
-from durable_graph.core import history, identity, streaming
+from durable_graph.core import streaming
 from durable_graph.core.scripts import run_graph
-from durable_graph.errors import InternalError, InvalidConfigError, NoCheckpointerError
+from durable_graph.errors import InternalError, InvalidConfigError
 from durable_graph.graph.calls import Call, Listening, make_call, read_listening
+from durable_graph.graph.views import ThreadView
 from durable_graph.persistence.checkpointer import Checkpointer
 from durable_graph.persistence.codec import CODEC
-from durable_graph.persistence.isolation import own
 from durable_graph.runtime import config as configs
 from durable_graph.runtime.aio import AsyncDriver
 from durable_graph.runtime.blocking import BlockingDriver
 from durable_graph.runtime.context import RunContext
 from durable_graph.runtime.outbox import Raced
-from durable_graph.runtime.session import Session, aask, ask, at, newest, walk
+from durable_graph.runtime.session import Session, aask, ask
 from durable_graph.types import Command, GraphOutput
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from durable_graph.core.streaming import Event
     from durable_graph.graph.builder import StateGraph
     from durable_graph.graph.lowering import Context
-    from durable_graph.records import Address, StoredCheckpoint
+    from durable_graph.langchain.callbacks import Bridge
     from durable_graph.types import Durability, OnUnfinished, StateSnapshot, StreamMode
 
 __all__ = ["CheckpointerLike", "CompiledStateGraph"]
@@ -53,6 +55,9 @@ CheckpointerLike: TypeAlias = "Checkpointer | str | os.PathLike[str] | None"
 
 ConfigLike: TypeAlias = "Mapping[str, Any] | None"
 Nodes: TypeAlias = "Sequence[str] | Literal['*'] | None"
+
+_LANGCHAIN = "langchain_core.callbacks"
+"""Loaded as soon as anybody has a callback handler or a Runnable; until then a run need not be told to LangChain."""
 
 _TRIES = 16
 """How often a run begins anew when others keep changing its thread between its look and its claim."""
@@ -253,8 +258,9 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
                     raise
                 return error
 
+        contexts = [contextvars.copy_context() for _ in inputs]
         with ThreadPoolExecutor(max_workers=limit or min(32, len(inputs))) as executor:
-            return list(executor.map(one, range(len(inputs))))
+            return list(executor.map(lambda index: contexts[index].run(one, index), range(len(inputs))))
 
     async def abatch(
         self,
@@ -278,7 +284,11 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         return list(await asyncio.gather(*jobs, return_exceptions=return_exceptions))
 
     def __call__(self, input: Any, config: ConfigLike = None) -> Any:
-        """The same as `invoke`: a graph is a function, so it can stand where one is expected (`chain | graph`)."""
+        """The same as `invoke`: a graph is a function, so it can stand where one is expected (`chain | graph`).
+
+        There LangChain takes it for a sync function: `chain.ainvoke` runs it in an OS thread, its async nodes on the
+        private loop. `RunnableLambda(graph.invoke, graph.ainvoke)` keeps everything on the caller's loop.
+        """
         return self.invoke(input, config)
 
     # --- looking at threads -------------------------------------------------------------------------------------------
@@ -287,15 +297,13 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         """The state of a thread: its newest checkpoint with what finished tasks of the waiting step wrote; with a
         checkpoint_id, that checkpoint as it was saved. An unknown thread gives an empty snapshot.
         """
-        checkpointer, thread, wanted = self._reading(config)
-        stored = ask(checkpointer, newest(thread) if wanted is None else at(thread, wanted))
-        return self._snapshot(config, thread, stored, live=wanted is None)
+        view = self._view(config)
+        return view.show(ask(view.checkpointer, view.one()))
 
     async def aget_state(self, config: Mapping[str, Any]) -> StateSnapshot:
         """Async `get_state`."""
-        checkpointer, thread, wanted = self._reading(config)
-        stored = await aask(checkpointer, newest(thread) if wanted is None else at(thread, wanted))
-        return self._snapshot(config, thread, stored, live=wanted is None)
+        view = self._view(config)
+        return view.show(await aask(view.checkpointer, view.one()))
 
     def get_state_history(
         self,
@@ -313,9 +321,9 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             before: only checkpoints older than the one this config addresses.
             limit: at most so many.
         """
-        checkpointer, thread, _ = self._reading(config)
-        found = ask(checkpointer, walk(thread, self._before(before), None if filter else limit))
-        yield from self._history(config, thread, found, filter, limit)
+        view = self._view(config)
+        asking = view.many(self._normalise(before) if before else None, limit, filter)
+        return view.show_all(ask(view.checkpointer, asking), limit, filter)
 
     async def aget_state_history(
         self,
@@ -326,52 +334,13 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         limit: int | None = None,
     ) -> AsyncIterator[StateSnapshot]:
         """Async `get_state_history`."""
-        checkpointer, thread, _ = self._reading(config)
-        found = await aask(checkpointer, walk(thread, self._before(before), None if filter else limit))
-        for snapshot in self._history(config, thread, found, filter, limit):
+        view = self._view(config)
+        asking = view.many(self._normalise(before) if before else None, limit, filter)
+        for snapshot in view.show_all(await aask(view.checkpointer, asking), limit, filter):
             yield snapshot
 
-    def _reading(self, config: Mapping[str, Any]) -> tuple[Checkpointer, str, Address | None]:
-        if self.checkpointer is None:
-            what = f"graph {self.name!r} has no checkpointer, so it keeps no state"
-            raise NoCheckpointerError(what)
-        merged = configs.merge(self.config, self._normalise(config))
-        wanted = merged["configurable"].get("checkpoint_id")
-        return self.checkpointer, configs.thread_of(merged), identity.parse_checkpoint_id(wanted) if wanted else None
-
-    def _before(self, before: Mapping[str, Any] | None) -> Address | None:
-        if before is None:
-            return None
-        wanted = self._normalise(before)["configurable"].get("checkpoint_id")
-        if not wanted:
-            what = "`before` is a config without checkpoint_id"
-            raise InvalidConfigError(what, cure="Pass the config of a snapshot.")
-        return identity.parse_checkpoint_id(wanted)
-
-    def _snapshot(
-        self, config: Mapping[str, Any], thread: str, stored: StoredCheckpoint | None, *, live: bool
-    ) -> StateSnapshot:
-        if stored is None:
-            return history.empty_snapshot(self._normalise(config))  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - a Config
-        return history.snapshot(self.program, thread, stored, live=live, copy=own)
-
-    def _history(
-        self,
-        config: Mapping[str, Any],
-        thread: str,
-        found: list[StoredCheckpoint],
-        wanted: Mapping[str, Any] | None,
-        limit: int | None,
-    ) -> Iterator[StateSnapshot]:
-        count = 0
-        for stored in found:
-            snapshot = self._snapshot(config, thread, stored, live=False)
-            if wanted and not _fits(snapshot.metadata or {}, wanted):
-                continue
-            if limit is not None and count >= limit:
-                return
-            count += 1
-            yield snapshot
+    def _view(self, config: Mapping[str, Any]) -> ThreadView:
+        return ThreadView(self.program, self.checkpointer, configs.merge(self.config, self._normalise(config)))
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -391,11 +360,16 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         on_unfinished: OnUnfinished,
     ) -> tuple[Listening, Call]:
         listening = read_listening(stream_mode, version)
+        passed = self._normalise(config)
+        if _LANGCHAIN in sys.modules:
+            from durable_graph.langchain.callbacks import without_default_limit
+
+            without_default_limit(passed)
         call = make_call(
             self.program,
             self._schemas,
             given,
-            configs.merge(self.config, self._normalise(config)),
+            configs.merge(self.config, passed),
             modes=listening.modes,
             context=context,
             interrupt_before=_names(interrupt_before),
@@ -406,7 +380,7 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         )
         return listening, call
 
-    def _begin(self, call: Call) -> tuple[RunContext, Session | None]:
+    def _begin(self, call: Call, bridge: Bridge | None) -> tuple[RunContext, Session | None]:
         shared = RunContext(
             self.program,
             call.config,
@@ -414,14 +388,26 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             call.context,
             self.store,
         )
+        shared.bridge = bridge
         call.request.began = shared.watch
         if self.checkpointer is None:
             return shared, None
         return shared, Session(self.checkpointer, call.request.thread, call.checkpoint_id, call.durability)
 
+    def _bridge(self, call: Call) -> Bridge:
+        from durable_graph.langchain.callbacks import Bridge
+
+        return Bridge(self.name, call.given, call.config, lambda outcome: self._result(outcome, "v1", None))
+
     def _events(self, call: Call) -> Generator[Sequence[Event], None, Outcome]:
+        if _LANGCHAIN not in sys.modules:
+            return self._tries(call, None)
+        bridge = self._bridge(call)
+        return bridge.watch(self._tries(call, bridge))
+
+    def _tries(self, call: Call, bridge: Bridge | None) -> Generator[Sequence[Event], None, Outcome]:
         for _ in range(_TRIES):
-            shared, session = self._begin(call)
+            shared, session = self._begin(call, bridge)
             live, limit = "custom" in call.request.modes, call.config.get("max_concurrency")
             driver = BlockingDriver(shared, session, live=live, limit=limit)
             try:
@@ -430,9 +416,18 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
                 continue
         raise _never_ours(call)
 
-    async def _aevents(self, call: Call, outcome: list[Outcome] | None = None) -> AsyncGenerator[Sequence[Event], None]:
+    def _aevents(self, call: Call, outcome: list[Outcome] | None = None) -> AsyncGenerator[Sequence[Event], None]:
+        outcome = [] if outcome is None else outcome
+        if _LANGCHAIN not in sys.modules:
+            return self._atries(call, None, outcome)
+        bridge = self._bridge(call)
+        return bridge.awatch(self._atries(call, bridge, outcome), outcome)
+
+    async def _atries(
+        self, call: Call, bridge: Bridge | None, outcome: list[Outcome]
+    ) -> AsyncGenerator[Sequence[Event], None]:
         for _ in range(_TRIES):
-            shared, session = self._begin(call)
+            shared, session = self._begin(call, bridge)
             live, limit = "custom" in call.request.modes, call.config.get("max_concurrency")
             driver = AsyncDriver(shared, session, live=live, limit=limit)
             running = driver.drive(run_graph(self.program, call.request))
@@ -443,7 +438,7 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
                 continue
             finally:
                 await running.aclose()
-            if outcome is not None and driver.outcome is not None:
+            if driver.outcome is not None:
                 outcome.append(driver.outcome)
             return
         raise _never_ours(call)
@@ -519,13 +514,6 @@ def _configs(config: Any, count: int) -> list[Any]:
         what = f"{len(found)} configs were passed for {count} inputs"
         raise InvalidConfigError(what, cure="Pass one config for all inputs, or one for each.")
     return found
-
-
-def _fits(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    return all(
-        key in metadata and type(metadata[key]) is type(value) and metadata[key] == value
-        for key, value in wanted.items()
-    )
 
 
 def _never_ours(call: Call) -> InternalError:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_origin
 
 from durable_graph.graph.branches import callee, command_targets
-from durable_graph.runtime.callables import Body, name_of
+from durable_graph.runtime.callables import INJECTABLE, Body, name_of
 from durable_graph.types import RetryPolicy
 
 if TYPE_CHECKING:
@@ -53,10 +53,10 @@ def input_hint(function: Any) -> Any:
         hints = typing.get_type_hints(call, include_extras=True)
     except Exception:  # noqa: BLE001 - a hint that cannot be resolved tells nothing, which is no error
         return None
-    names = [name for name in hints if name != "return"]
+    names = [name for name in hints if name != "return" and name not in INJECTABLE]
     code = getattr(getattr(call, "__func__", call), "__code__", None)
     arguments = code.co_varnames[: code.co_argcount] if code is not None else ()
-    first = next((name for name in arguments if name != "self"), names[0] if names else None)
+    first = next((name for name in arguments if name != "self" and name not in INJECTABLE), names[0] if names else None)
     hint = hints.get(first) if first else None
     plain = get_origin(hint) or hint
     return hint if isinstance(plain, type) and bool(getattr(plain, "__annotations__", None)) else None

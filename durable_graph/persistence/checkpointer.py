@@ -8,7 +8,7 @@ exist once. The rules a backend must keep (each found by a failure, see ARCHITEC
    and nothing of the item is written. A stale item is an outcome, never an error of its group.
 2. Each item is atomic; a group need not be.
 3. Nothing inserted although the fence held means the very same rows are there: the outcome is "already mine".
-4. Thread numbers are never used again, not even after a delete; a new thread's first epoch is random and above 1.
+4. Thread numbers are never used again, not even after a delete. Epochs come with the claim (`new_epoch`).
 5. Order is seq, never a clock.
 6. One object serves sync and async callers, several OS threads, several event loops, and survives `os.fork()`.
 """

@@ -111,7 +111,7 @@ class Codec:
         if type(value) not in _PLAIN and _scan(value):
             data = packer.pack(_undisguise(value))
         if len(data) < _KEEP_BUFFER:
-            pool.append(packer)
+            pool += (packer,)
         return data
 
     def _new_packer(self, depth: int) -> Any:

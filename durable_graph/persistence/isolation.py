@@ -56,8 +56,12 @@ def own(value: Any) -> Any:
         UnserializableValueError: The value is nested too deep, or contains itself and something that cannot be
             copied.
     """
+    cls = type_of(value)
+    if cls in _ATOMS:
+        return value
     try:
-        return _own(value)
+        copier = _COPIERS.get(cls) or _copier_of(cls)  # as `_own`, without a call more for each write
+        return value if copier is None else copier(value)
     except RecursionError:
         return _own_with_cycles(value)
 
@@ -273,7 +277,8 @@ class StateView(dict[str, Any]):
     # --- reading ---
 
     def __getitem__(self, key: str) -> Any:
-        return self._take(key, super().__getitem__(key))
+        value = super().__getitem__(key)
+        return value if type(value) in _ATOMS else self._take(key, value)
 
     def get(self, key: Any, default: Any = None) -> Any:
         """As `dict.get`."""

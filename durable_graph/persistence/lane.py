@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from durable_graph.errors import InternalError
 from durable_graph.persistence.line import SAME, Apart, Line, Log, advance, entry_of
-from durable_graph.persistence.packing import Draft, Plan, encode_writes, pack_frontier, pack_task
+from durable_graph.persistence.packing import Draft, pack_frontier, pack_task
 from durable_graph.persistence.rows import is_list, join_list, new_pack, pack_chunk, seal, split_list, trim
 from durable_graph.records import BASE, DELTA, LOG, MAIN, PENDING, VALUE, Address
 from durable_graph.types import MISSING
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from durable_graph.persistence.codec import Codec
-    from durable_graph.persistence.line import Form
+    from durable_graph.persistence.line import Form, Said
     from durable_graph.records import Change, PendingRecord, Row, StepRecord
 
 __all__ = ["INLINE_LIMIT", "LaneWriter"]
@@ -41,11 +41,13 @@ INLINE_LIMIT: Final = 256
 class LaneWriter:
     """What must be known of one lane to append to it. One per running run, used by one OS thread at a time.
 
+    lane: its number.
+
     The rows of every call must be committed, in order, before or together with those of later calls. A call
     that raises changes nothing: the writer can go on, with the same seq too.
     """
 
-    __slots__ = ("_codec", "_kept", "_line", "_metadata", "_pack", "_tip")
+    __slots__ = ("_codec", "_kept", "_line", "_metadata", "_pack", "_tip", "lane")
 
     def __init__(
         self,
@@ -62,16 +64,12 @@ class LaneWriter:
         behind `line`, so that only `branch` is allowed.
         """
         self._codec = codec
+        self.lane = lane
         self._line = Line(lane) if line is None else line
         self._kept = dict(kept or {})
         self._metadata: dict[str, Any] | None = None
         self._pack = new_pack()
         self._tip = tip
-
-    @property
-    def lane(self) -> int:
-        """The lane's number."""
-        return self._line.lane
 
     @property
     def seq(self) -> int:
@@ -103,21 +101,23 @@ class LaneWriter:
         kind = BASE if line.base_due else DELTA
         draft = Draft(self._codec, {} if kind == BASE else line.numbers)
         # Writes first: when a value does not encode, the error can name the node that wrote it.
-        written = [encode_writes(draft, task) for task in record.tasks]
-        plans: dict[str, Plan] = {}
+        for task in record.tasks:
+            for key, value, data in task.writes or ():
+                if data is None:
+                    draft.encode(value, "key", key, task.node)
         for key, change in record.changes.items():
             form = line.channels[key][2] if key in line.channels else None
             if change.value is not MISSING:
-                plans[key] = self._plan(draft, key, change, form)
+                self._plan(draft, key, change, form)
             elif form is not None:
-                plans[key] = Plan(None)
-        tasks = [pack_task(draft, task, data, plans) for task, data in zip(record.tasks, written, strict=True)]
-        packed = self._record(draft, record, tasks, epoch, kind)
-        body = self._base(draft, packed, plans, seq) if kind == BASE else self._delta(draft, packed, plans, seq)
+                draft.entries[key] = None
+        body = self._base(draft, record, seq, epoch) if kind == BASE else self._delta(draft, record, seq, epoch)
         main = seal(line.lane, MAIN, seq, kind, self._pack(body))
         line.apply(kind, seq, body, len(main.data))  # nothing fails from here on
         self._metadata = record.metadata
-        return (*self._rows_apart(plans, seq), main)
+        if not draft.apart and not self._kept:
+            return (main,)
+        return (*self._rows_apart(draft, seq), main)
 
     def pending(self, record: PendingRecord, seq: int, epoch: int) -> tuple[Row, ...]:  # noqa: ARG002 - see below
         """The row that keeps what became known after the newest checkpoint.
@@ -131,7 +131,7 @@ class LaneWriter:
         if seq <= line.seq or not self._tip or line.said is None:
             raise self._refusal(seq)
         draft = Draft(self._codec, line.numbers)
-        tasks = [pack_task(draft, task, encode_writes(draft, task), {}) for task in record.tasks]
+        tasks = [pack_task(draft, task) for task in record.tasks]
         answers = {
             asked: draft.blob(draft.encode(answer, "the answer to interrupt", asked))
             for asked, answer in record.answers.items()
@@ -150,49 +150,65 @@ class LaneWriter:
 
     # --- what becomes of one key ----------------------------------------------------------------------------
 
-    def _plan(self, draft: Draft, key: str, change: Change, form: Form | None) -> Plan:
+    def _plan(self, draft: Draft, key: str, change: Change, form: Form | None) -> None:
+        """Say in the draft what becomes of a key that has a new value."""
         data = change.data
         if change.suffix is not None:
             if _is_append(form, change.value, change.suffix):
-                return _plan_append(draft, form, draft.encode(change.suffix, "key", key) if data is None else data)
+                _plan_append(draft, key, form, draft.encode(change.suffix, "key", key) if data is None else data)
+                return
             data = None
         if data is None:
             data = draft.encode(change.value, "key", key)
+        draft.wholes[key] = data
         if len(data) <= INLINE_LIMIT:
-            return Plan(SAME, whole=data) if form == data else Plan(draft.blob(data), piece=data, whole=data)
-        if is_list(data):
-            return self._plan_list(key, data, form)
-        digest = blake2b(data, digest_size=16).digest()
-        if isinstance(form, Apart) and form.digest == digest:
-            return Plan(SAME, whole=data)
-        return Plan(digest, piece=data, whole=data, kind=VALUE, payload=data)
+            if form == data:
+                draft.entries[key] = SAME
+            else:
+                draft.entries[key] = draft.blob(data)
+                draft.pieces[key] = (data, 0)
+        elif is_list(data):
+            self._plan_list(draft, key, form, data)
+        else:
+            digest = blake2b(data, digest_size=16).digest()
+            if isinstance(form, Apart) and form.digest == digest:
+                draft.entries[key] = SAME
+            else:
+                draft.entries[key] = digest
+                draft.pieces[key] = (data, 0)
+                draft.apart[key] = (VALUE, data, None)
 
-    def _plan_list(self, key: str, data: bytes, form: Form | None) -> Plan:
+    def _plan_list(self, draft: Draft, key: str, form: Form | None, data: bytes) -> None:
         """A list whose reducer did not report what it did: an append if the old encoding is a prefix of the new."""
         count, start = split_list(data)
         kept = self._kept.get(key)
         end = _prefix_end(data, start, kept) if isinstance(form, Log) and kept is not None else None
         if end is None or not isinstance(form, Log):
-            body = data[start:]
-            payload = pack_chunk(count, body)
-            return Plan([count, 0], piece=body, whole=data, kind=LOG, payload=payload, kept=(body,))
-        if end == len(data):
-            return Plan(SAME, whole=data)
-        added, body = count - form.length, data[end:]
-        payload = pack_chunk(added, body)
-        return Plan([added], piece=body, whole=data, kind=LOG, payload=payload, kept=(data[start:],))
+            added, body = count, data[start:]
+            draft.entries[key] = [count, 0]
+        elif end < len(data):
+            added, body = count - form.length, data[end:]
+            draft.entries[key] = [added]
+        else:
+            draft.entries[key] = SAME
+            return
+        draft.pieces[key] = (body, 0)
+        draft.apart[key] = (LOG, pack_chunk(added, body), (data[start:],))
 
     # --- rows -----------------------------------------------------------------------------------------------
 
-    def _record(self, draft: Draft, record: StepRecord, tasks: list[Any], epoch: int, kind: int) -> list[Any]:
-        line = self._line
-        said = line.said if kind == DELTA else None
+    def _record(self, draft: Draft, record: StepRecord, epoch: int, said: Said | None) -> list[Any]:
+        """A checkpoint's structure. said: what need not be repeated when it is still the same; None in a BASE."""
+        numbers, source, stop = draft.numbers, record.source, record.stop
+        tasks: list[Any] = []
+        for task in record.tasks:
+            tasks += (pack_task(draft, task),)
         packed: list[Any] = [
             record.step,
-            record.created_at - (0 if said is None else line.created_at),
-            draft.word(record.source),
+            record.created_at - (0 if said is None else self._line.created_at),
+            numbers[source] if source in numbers else draft.word(source),
             pack_frontier(draft, record.frontier),
-            None if record.stop is None else draft.word(record.stop),
+            None if stop is None else draft.word(stop),
             tasks or None,
         ]
         if said is not None and record.metadata is self._metadata:
@@ -210,44 +226,48 @@ class LaneWriter:
             )
         return packed if packed[-1] is not None else trim(packed)
 
-    def _delta(self, draft: Draft, packed: list[Any], plans: dict[str, Plan], seq: int) -> list[Any]:
+    def _delta(self, draft: Draft, record: StepRecord, seq: int, epoch: int) -> list[Any]:
         line = self._line
+        packed = self._record(draft, record, epoch, line.said)
+        channels = line.channels
         names: list[str] = []
         changes: dict[int, Any] = {}
-        for key, plan in plans.items():
-            if key in line.channels:
-                changes[line.channels[key][0]] = plan.entry
+        for key, entry in draft.entries.items():
+            if key in channels:
+                changes[channels[key][0]] = entry
             else:
                 names += (key,)
-                changes[line.top + len(names)] = plan.entry
+                changes[line.top + len(names)] = entry
         return [seq - line.seq, packed, changes, names or None, list(draft.words) or None, list(draft.blobs)]
 
-    def _base(self, draft: Draft, packed: list[Any], plans: dict[str, Plan], seq: int) -> list[Any]:
+    def _base(self, draft: Draft, record: StepRecord, seq: int, epoch: int) -> list[Any]:
         line = self._line
+        packed = self._record(draft, record, epoch, None)
         entries: list[Any] = []
         top, blobs = line.top, list(draft.blobs)
-        for key in {**line.channels, **plans}:
+        for key in {**line.channels, **draft.entries}:
             number, version, form = line.channels.get(key, (0, seq, None))
             if not number:
                 number = top = top + 1
-            if key in plans:
-                version, form = seq, advance(form, plans[key].entry, blobs, line.lane, seq)
+            if key in draft.entries:
+                entry, version = draft.entries[key], seq
+                form = blobs[entry] if type(entry) is int else advance(form, entry, line.lane, seq)
             if form is not None:
                 blob = draft.blob(form) if isinstance(form, bytes) else None
                 entries += (key, number, version, entry_of(form, blob))
         return [line.place, packed, entries, top, list(draft.words), list(draft.blobs)]
 
-    def _rows_apart(self, plans: dict[str, Plan], seq: int) -> list[Row]:
+    def _rows_apart(self, draft: Draft, seq: int) -> list[Row]:
         """The rows of values apart; also keeps or drops what is needed to recognise the next append."""
         line, kept = self._line, self._kept
+        for key, entry in draft.entries.items():
+            if entry is not SAME:
+                kept.pop(key, None)
         rows: list[Row] = []
-        for key, plan in plans.items():
-            if plan.kept is not None:
-                kept[key] = plan.kept
-            elif key in kept and plan.entry is not SAME:
-                del kept[key]
-            if plan.kind is not None:
-                rows += (seal(line.lane, line.channels[key][0], seq, plan.kind, plan.payload),)
+        for key, (kind, payload, elements) in draft.apart.items():
+            if elements is not None:
+                kept[key] = elements
+            rows += (seal(line.lane, line.channels[key][0], seq, kind, payload),)
         return rows
 
 
@@ -264,23 +284,29 @@ def _is_append(form: Form | None, value: Any, suffix: list[Any]) -> bool:
     return type(value) is list and len(cast("list[Any]", value)) == count + len(suffix)
 
 
-def _plan_append(draft: Draft, form: Form | None, data: bytes) -> Plan:
+def _plan_append(draft: Draft, key: str, form: Form | None, data: bytes) -> None:
     """A reported append; `data` encodes the new elements as a list."""
     added, start = split_list(data)
     if added == 0 and form is not None:
-        return Plan(SAME)
+        draft.entries[key] = SAME
+        return
     body = data[start:]
     if isinstance(form, Log):
-        return Plan([added], piece=body, kind=LOG, payload=pack_chunk(added, body))
+        draft.entries[key] = [added]
+        draft.pieces[key] = (body, 0)
+        draft.apart[key] = (LOG, pack_chunk(added, body), None)
+        return
     old = form if isinstance(form, bytes) else b"\x90"
     count, skip = split_list(old)
-    whole = join_list(count + added, (old[skip:], body))
+    draft.wholes[key] = whole = join_list(count + added, (old[skip:], body))
     if len(whole) <= INLINE_LIMIT:
-        return Plan(draft.blob(whole), piece=whole, start=len(whole) - len(body), whole=whole)
-    elements = old[skip:] + body
-    payload = pack_chunk(count + added, elements)
-    behind = len(elements) - len(body)
-    return Plan([count + added, 0], piece=elements, start=behind, whole=whole, kind=LOG, payload=payload)
+        draft.entries[key] = draft.blob(whole)
+        draft.pieces[key] = (whole, len(whole) - len(body))
+    else:
+        elements = old[skip:] + body
+        draft.entries[key] = [count + added, 0]
+        draft.pieces[key] = (elements, len(elements) - len(body))
+        draft.apart[key] = (LOG, pack_chunk(count + added, elements), None)
 
 
 def _prefix_end(data: bytes, start: int, kept: tuple[bytes, ...]) -> int | None:

@@ -76,18 +76,17 @@ class Said(NamedTuple):
     epoch: int
 
 
-def advance(form: Form | None, entry: Any, blobs: list[bytes], lane: int, seq: int) -> Form | None:
+def advance(form: Form | None, entry: Any, lane: int, seq: int) -> Form | None:
     """A value's form after a row of lane `lane` and seq `seq` that says `entry` about it.
 
-    entry: True the same bytes were written again · None removed · int the blob with this number · bytes a new
-    value apart with this digest · [n] n elements appended · [n, 0] a new log of n elements.
+    entry: True the same bytes were written again · None removed · bytes a new value apart with this digest · [n] n
+    elements appended · [n, 0] a new log of n elements. An int, most often, is the number of the blob that is the
+    form from now on: callers look that up themselves.
     """
     if entry is SAME:
         return form
     if entry is None:
         return None
-    if type(entry) is int:
-        return blobs[entry]
     if type(entry) is bytes:
         return Apart(lane, seq, entry)
     added, *fresh = entry
@@ -183,9 +182,33 @@ class Line:
         """
         if kind == BASE:
             self._start(seq, body)
-        else:
-            self._follow(kind, seq, body, size)
+            return
+        gap, record, changes, names, words, blobs = body
+        said = self.said
+        if said is None or seq - gap != self.seq:
+            what = f"Lane {self.lane} has a row with seq {seq}, but the row with seq {seq - gap} is missing"
+            raise CorruptDataError(what)
+        if words:
+            self._learn(words)
+        self._room -= size
+        self.base_due = self._room < 0
         self.seq = seq
+        if kind == PENDING:
+            return
+        lane, channels, keys = self.lane, self.channels, self._keys
+        for key in names or ():
+            self.top += 1
+            keys[self.top] = key
+            channels[key] = (self.top, seq, None)
+        for number, entry in changes.items():
+            key = keys[number]
+            form = blobs[entry] if type(entry) is int else advance(channels[key][2], entry, lane, seq)
+            channels[key] = (number, seq, form)
+        self.parent = self.place
+        self.created_at += record[1]
+        if record[_SAID_FROM:]:
+            self.said = said = _said_in(record, blobs, said)
+        self.place = (lane, seq, said.epoch)
 
     def _start(self, seq: int, body: list[Any]) -> None:
         parent, record, entries, self.top, words, blobs = body
@@ -202,38 +225,12 @@ class Line:
         self.words, self.numbers = [], {}
         self._learn(words)
         self.parent = None if parent is None else tuple(parent)
-        self.created_at = 0
-        self._close(seq, record, _said_in(record, blobs, None))
-
-    def _follow(self, kind: int, seq: int, body: list[Any], size: int) -> None:
-        gap, record, changes, names, words, blobs = body
-        if self.said is None or seq - gap != self.seq:
-            what = f"Lane {self.lane} has a row with seq {seq}, but the row with seq {seq - gap} is missing"
-            raise CorruptDataError(what)
-        if words:
-            self._learn(words)
-        self._room -= size
-        self.base_due = self._room < 0
-        if kind == PENDING:
-            return
-        for key in names or ():
-            self.top += 1
-            self._keys[self.top] = key
-            self.channels[key] = (self.top, seq, None)
-        for number, entry in changes.items():
-            key = self._keys[number]
-            _, _, form = self.channels[key]
-            self.channels[key] = (number, seq, advance(form, entry, blobs, self.lane, seq))
-        self.parent = self.place
-        said = self.said if len(record) <= _SAID_FROM else _said_in(record, blobs, self.said)
-        self._close(seq, record, said)
+        self.created_at = record[1]
+        self.said = said = _said_in(record, blobs, None)
+        self.place = (self.lane, seq, said.epoch)
+        self.seq = seq
 
     def _learn(self, words: list[str]) -> None:
         for word in words:
             self.numbers[word] = len(self.words)
             self.words.append(word)
-
-    def _close(self, seq: int, record: list[Any], said: Said) -> None:
-        self.created_at += record[1]
-        self.said = said
-        self.place = (self.lane, seq, said.epoch)

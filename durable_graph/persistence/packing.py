@@ -19,7 +19,6 @@ Node names, keys, edges, sources and stops are words; Sends, interrupts, answers
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from durable_graph.errors import UnserializableValueError
@@ -34,62 +33,54 @@ if TYPE_CHECKING:
     from durable_graph.types import Send
 
 __all__ = [
-    "Draft", "Page", "Plan", "encode_writes", "pack_frontier", "pack_task", "sources_of", "unpack_frontier",
-    "unpack_task",
+    "Draft", "Page", "pack_frontier", "pack_task", "sources_of", "unpack_frontier", "unpack_task",
 ]  # fmt: skip
 
 SMALLEST_CUT: Final = 12
 """Encodings shorter than this are stored again: pointing to them would not save anything."""
 
 
-@dataclass(slots=True)
-class Plan:
-    """What becomes of one key in a row.
-
-    entry: what the row says about it (`line.advance`).
-    piece: the bytes that are stored for it (of a log: the new elements); None when nothing is.
-    start: where in `piece` the new elements of a list start. whole: the encoding of the whole value, when known.
-    kind, payload: of the row apart that holds `piece`; kind None when it is inline.
-    kept: the encoded elements of a list whose next append must be found by comparing; else None.
-    """
-
-    entry: Any
-    piece: bytes | None = None
-    start: int = 0
-    whole: bytes | None = None
-    kind: int | None = None
-    payload: bytes = b""
-    kept: tuple[bytes, ...] | None = None
-
-
 class Draft:
     """A row being put together. It changes nothing but itself: when a value does not encode, it is dropped.
 
     numbers: the words known so far. words, blobs: the words that this row introduces and the encodings that it
-    holds, with their numbers, in order. cursors: by key, from where on in what the row stores the key's next
-    write is looked for.
+    holds, with their numbers, in order.
+
+    What becomes of keys in this row, by key:
+
+    entries: what the row says about it (`line.advance`); every key that changes has one.
+    wholes: the encoding of its whole value, where that is known.
+    pieces: the bytes that are stored for it (of a log: the new elements), and from where on in them its next write
+    is looked for.
+    apart: kind and payload of the row apart that holds the piece; and the encoded elements of a list whose next
+    append must be found by comparing, else None.
     """
 
-    __slots__ = ("_codec", "_encoded", "_numbers", "blobs", "cursors", "words")
+    __slots__ = ("_codec", "_encoded", "apart", "blobs", "entries", "numbers", "pieces", "wholes", "words")
 
     def __init__(self, codec: Codec, numbers: Mapping[str, int]) -> None:
         self._codec = codec
-        self._numbers = numbers
         self._encoded: dict[int, bytes] = {}
+        self.numbers = numbers
         self.words: dict[str, int] = {}
         self.blobs: dict[bytes, int] = {}
-        self.cursors: dict[str, int] = {}
+        self.entries: dict[str, Any] = {}
+        self.wholes: dict[str, bytes] = {}
+        self.pieces: dict[str, tuple[bytes, int]] = {}
+        self.apart: dict[str, tuple[int, bytes, tuple[bytes, ...] | None]] = {}
 
     def word(self, text: str) -> int:
-        """The number of a word."""
-        try:
-            return self._numbers[text]
-        except KeyError:
-            return self.words.setdefault(text, len(self._numbers) + len(self.words))
+        """The number of a word. Where it matters, callers look into `numbers` first and save the call."""
+        if text in self.numbers:
+            return self.numbers[text]
+        return self.words.setdefault(text, len(self.numbers) + len(self.words))
 
     def blob(self, data: bytes) -> int:
         """The number of the blob with these bytes."""
-        return self.blobs.setdefault(data, len(self.blobs))
+        blobs = self.blobs
+        if data not in blobs:
+            blobs[data] = len(blobs)
+        return blobs[data]
 
     def encode(self, value: Any, what: str, key: str = "", node: str = "") -> bytes:
         """The value's encoding. One object is encoded once per row, be it a write and a value and a Send.
@@ -118,24 +109,22 @@ def _where(what: str, key: str, node: str) -> str:
 # --- writing ------------------------------------------------------------------------------------------------
 
 
-def encode_writes(draft: Draft, task: TaskRecord) -> list[bytes]:
-    """The encodings of what a task wrote."""
-    encode, node = draft.encode, task.node
-    return [
-        encode(write.value, "key", write.key, node) if write.data is None else write.data for write in task.writes or ()
-    ]
-
-
-def pack_task(draft: Draft, task: TaskRecord, written: list[bytes], plans: Mapping[str, Plan]) -> list[Any]:
-    """A task's structure. `written`: from `encode_writes`; `plans`: what the row stores, by key."""
-    node = task.node
+def pack_task(draft: Draft, task: TaskRecord) -> list[Any]:
+    """A task's structure. What its writes can point to must be in the draft already."""
+    numbers, wholes, node = draft.numbers, draft.wholes, task.node
+    name = numbers[node] if node in numbers else draft.word(node)
+    writes: list[Any] = []
+    for key, value, known in task.writes or ():
+        data = draft.encode(value, "key", key, node) if known is None else known
+        source = True if key in wholes and wholes[key] == data else _find_piece(draft, key, data)
+        writes += (numbers[key] if key in numbers else draft.word(key), source)
     packed: list[Any] = [
-        draft.word(node),
+        name,
         None if task.path == node else _pack_path(task),
         task.id,
         task.started or None,
         task.duration or None,
-        None if task.writes is None else _pack_writes(draft, task.writes, written, plans),
+        None if task.writes is None else writes,
     ]
     if task.routes or task.attempt != 1 or task.error or task.interrupts or task.answered or task.rejected:
         packed += (
@@ -162,38 +151,27 @@ def _pack_route(draft: Draft, route: str | Send, node: str) -> int | list[int]:
     return [draft.blob(draft.encode(route, "a Send to", route.node, node))]
 
 
-def _pack_writes(draft: Draft, writes: Iterable[Write], written: list[bytes], plans: Mapping[str, Plan]) -> list[Any]:
-    packed: list[Any] = []
-    for (key, _, _), data in zip(writes, written, strict=True):
-        plan = plans.get(key)
-        if plan is not None and data == plan.whole:
-            source = True
-        else:
-            piece = _find_piece(draft, data, key, plan)
-            source = draft.blob(data) if piece is None else piece
-        packed += (draft.word(key), source)
-    return packed
-
-
-def _find_piece(draft: Draft, data: bytes, key: str, plan: Plan | None) -> list[int] | None:
-    """Where in the bytes that the row stores for the key the written ones are; None when nowhere."""
-    if plan is None or plan.piece is None or len(data) < SMALLEST_CUT:
-        return None
+def _find_piece(draft: Draft, key: str, data: bytes) -> int | list[int]:
+    """Where in the bytes that the row stores for the key the written ones are; a blob when they are nowhere."""
+    if key not in draft.pieces or len(data) < SMALLEST_CUT:
+        return draft.blob(data)
     # Several writes of one key were appended one after the other: each is looked for behind the one before.
-    cursor = draft.cursors.get(key, plan.start)
+    piece, cursor = draft.pieces[key]
     count, skip = split_list(data) if is_list(data) else (None, 0)
     body = data[skip:]
-    start = plan.piece.find(body, cursor)
+    start = piece.find(body, cursor)
     if start < 0:
-        return None
-    draft.cursors[key] = start + len(body)
+        return draft.blob(data)
+    draft.pieces[key] = (piece, start + len(body))
     return [start, len(body)] if count is None else [start, len(body), count]
 
 
 def pack_frontier(draft: Draft, frontier: Frontier) -> list[Any] | None:
     """A frontier's structure; None when nothing runs next."""
-    word = draft.word
-    nodes = [word(node) for node in frontier.nodes]
+    numbers, word = draft.numbers, draft.word
+    nodes: list[int] = []
+    for node in frontier.nodes:
+        nodes += (numbers[node] if node in numbers else word(node),)
     if not frontier.sends and not frontier.arrived:
         return [nodes] if nodes else None
     return [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import types
 from collections import deque
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
@@ -17,13 +18,12 @@ from typing_extensions import TypeVar
 
 from durable_graph.core.effects import Cancel, Emit, Flush, Launch, Load, Persist, Receive
 from durable_graph.core.mail import Said
-from durable_graph.errors import NodeCancelledError
 from durable_graph.runtime import pool
 from durable_graph.runtime.attempt import attempt, perform
 from durable_graph.runtime.blocking import RunAbandoned, call_here, retry_delay
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 
     from durable_graph.core.effects import Effect, Script
     from durable_graph.core.mail import Mail
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from durable_graph.core.streaming import Event
     from durable_graph.runtime.callables import Body
     from durable_graph.runtime.context import RunContext
+    from durable_graph.runtime.outbox import Outbox
     from durable_graph.runtime.session import Session
 
 __all__ = ["AsyncDriver", "in_thread"]
@@ -46,16 +47,17 @@ class AsyncDriver:
         self.outcome: Outcome | None = None
         self._shared = shared
         self._session = session
+        self._outbox: Outbox | None = None
         self._live = live
         self._limit = limit
         self._loop = asyncio.get_running_loop()
-        self._inline: Task | None = None
         self._mail: deque[Mail | BaseException] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._woken = False
         self._waiting: deque[Task] = deque()
         self._running: set[asyncio.Task[None]] = set()
         self._threads = 0
+        self._slots = 0
         self._handlers: dict[type[Effect[Any]], Callable[[Any], Any]] = {
             Load: self._load,
             Persist: self._persist,
@@ -83,7 +85,7 @@ class AsyncDriver:
                 advance = script.send
                 given = None
                 try:
-                    if isinstance(effect, Emit):
+                    if type(effect) is Emit:
                         if listening:
                             yield effect.events
                     else:
@@ -104,24 +106,26 @@ class AsyncDriver:
             if self._session is not None:
                 self._session.close()
 
-    def _require_session(self) -> Session:
-        assert self._session is not None  # noqa: S101 - durable runs have one; this tells the type checker
-        return self._session
-
     # --- storage --------------------------------------------------------------------------------------------------
 
     async def _load(self, _: Load) -> Any:
-        session = self._require_session()
-        return session.begin() if session.checkpointer.instant else await in_thread(session.begin)
+        session = self._session
+        assert session is not None  # noqa: S101 - only scripts of runs that have one load
+        stored = session.begin() if session.checkpointer.instant else await in_thread(session.begin)
+        self._outbox = session.outbox
+        return stored
 
     async def _persist(self, effect: Persist) -> Any:
-        outbox = self._require_session().outbox
+        outbox = self._outbox
+        assert outbox is not None  # noqa: S101 - every script loads before it persists
         addresses = outbox.add(effect.batch)
         if outbox.claim is None:
             request = outbox.claim_request()
             checkpointer = outbox.checkpointer
             outbox.claimed(
-                checkpointer.claim(request) if checkpointer.instant else await _shielded(in_thread(lambda: checkpointer.claim(request)))
+                checkpointer.claim(request)
+                if checkpointer.instant
+                else await _shielded(in_thread(lambda: checkpointer.claim(request)))
             )
         elif outbox.durability == "async":
             item = outbox.take()
@@ -132,8 +136,9 @@ class AsyncDriver:
         return addresses
 
     async def _flush(self, _: Flush) -> None:
-        outbox = self._require_session().outbox
-        while (oldest := outbox.underway()) is not None:
+        outbox = self._outbox
+        assert outbox is not None  # noqa: S101 - every script loads before it persists
+        while outbox.ahead and (oldest := outbox.underway()) is not None:
             await _settle(oldest)
         item = outbox.take()
         if item is None:
@@ -146,14 +151,14 @@ class AsyncDriver:
 
     # --- tasks ------------------------------------------------------------------------------------------------------
 
-    async def _launch(self, effect: Launch) -> None:
+    async def _launch(self, effect: Launch) -> Sequence[Mail]:
         tasks = effect.tasks
-        idle = not (self._live or self._running or self._threads)
-        if len(tasks) == 1 and idle and not tasks[0].spec.work.threaded:
-            self._inline = tasks[0]
-        elif self._limit is not None:
+        if len(tasks) == 1 and not (self._live or self._running or self._threads or tasks[0].spec.work.threaded):
+            return (await self._perform(tasks[0]),)
+        if self._limit is not None:
             self._waiting.extend(tasks)
-            for _ in range(min(len(tasks), self._limit - len(self._running))):
+            for _ in range(min(len(tasks), self._limit - self._slots)):
+                self._slots += 1
                 self._spawn(self._slot())
         else:
             threaded = [task for task in tasks if task.spec.work.threaded and not task.delay]
@@ -162,6 +167,7 @@ class AsyncDriver:
             for task in tasks:
                 if not task.spec.work.threaded or task.delay:
                     self._spawn(self._one(task))
+        return ()
 
     def _spawn(self, job: Any) -> None:
         task = self._loop.create_task(job)
@@ -172,6 +178,7 @@ class AsyncDriver:
         """Pull tasks until none is left."""
         while self._waiting:
             await self._one(self._waiting.popleft())
+        self._slots -= 1  # here and not when asyncio is done with it: until then a Launch would count on this slot
 
     async def _one(self, task: Task) -> None:
         try:
@@ -187,7 +194,7 @@ class AsyncDriver:
             task.delay = 0.0
         if task.spec.work.threaded:
             return await in_thread(lambda: perform(task, self._shared, call_here))
-        return await aperform(task, self._shared)
+        return await _in_own_context(aperform(task, self._shared))
 
     def _start_threads(self, count: int) -> None:
         more = min(count, pool.LIMIT - self._threads)
@@ -222,9 +229,6 @@ class AsyncDriver:
                 taken.append(self._waiting.popleft())
             except IndexError:
                 break
-        if self._inline is not None:
-            taken.append(self._inline)
-            self._inline = None
         return taken
 
     def _break_off(self) -> None:
@@ -234,12 +238,6 @@ class AsyncDriver:
     # --- mail -------------------------------------------------------------------------------------------------------
 
     async def _receive(self, effect: Receive) -> list[Mail]:
-        task = self._inline
-        if task is not None and effect.wait:
-            try:
-                return [await self._perform(task)]
-            finally:
-                self._inline = None
         if effect.wait and not self._mail:
             self._waiter = self._loop.create_future()
             try:
@@ -285,25 +283,44 @@ class AsyncDriver:
 async def aperform(task: Task, shared: RunContext) -> Mail:
     """Run a task here, awaiting what is async."""
     steps = attempt(task, shared)
+    if shared.bridge is not None:
+        steps = shared.bridge.follow(task, steps)
     try:
         body, args, keywords = next(steps)
         while True:
             try:
                 result = await acall(body, args, keywords)
-            except asyncio.CancelledError:
+            except BaseException as error:
                 current = asyncio.current_task()
-                if current is not None and current.cancelling():
+                if isinstance(error, asyncio.CancelledError) and current is not None and current.cancelling():
                     steps.close()
                     raise
-                what = f"node {task.name!r} raised CancelledError, though nobody cancelled the run"
-                body, args, keywords = steps.throw(NodeCancelledError(what))
-            except BaseException as error:  # noqa: BLE001 - the attempt decides what it means
-                body, args, keywords = steps.throw(error)
+                body, args, keywords = steps.throw(error)  # the attempt decides what it means
             else:
                 body, args, keywords = steps.send(result)
     except StopIteration as end:
         mail: Mail = end.value
         return mail
+
+
+@types.coroutine
+def _in_own_context(coroutine: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+    """Await in a copy of the caller's context, without the asyncio task that usually brings one: a context variable
+    that a node sets is seen neither by the next node nor by the caller.
+    """
+    run = contextvars.copy_context().run
+    step: Callable[[Any], Any] = coroutine.send
+    given: Any = None
+    while True:
+        try:
+            waiting = run(step, given)
+        except StopIteration as end:
+            return end.value
+        try:
+            given = yield waiting
+            step = coroutine.send
+        except BaseException as error:  # noqa: BLE001 - the coroutine decides what it means
+            step, given = coroutine.throw, error
 
 
 async def acall(body: Body, args: tuple[Any, ...], keywords: Any) -> Any:

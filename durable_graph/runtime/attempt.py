@@ -6,12 +6,13 @@ exception thrown in); it returns the mail. A face only says how a call is made.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING, Any, cast
 
 from durable_graph.core.mail import Failed, Finished, Interrupted
 from durable_graph.core.reports import error_record
-from durable_graph.errors import GraphInterrupt
+from durable_graph.errors import GraphInterrupt, NodeCancelledError
 from durable_graph.runtime.context import CURRENT, TaskContext
 from durable_graph.runtime.work import Result
 
@@ -35,8 +36,6 @@ def attempt(task: Task, shared: RunContext) -> Generator[tuple[Body, tuple[Any, 
     context = TaskContext(task, shared)
     started = time.time()
     token = CURRENT.set(context)
-    bridge = shared.bridge
-    held = bridge.enter(context) if bridge is not None else None
     try:
         result = Result(work, shared)
         given = work.read(task, shared)
@@ -60,8 +59,6 @@ def attempt(task: Task, shared: RunContext) -> Generator[tuple[Body, tuple[Any, 
     except BaseException as error:  # noqa: BLE001 - whatever a node raises is reported by mail
         return _unhappy(task, context, error, started)
     finally:
-        if held is not None:
-            bridge.leave(held)
         CURRENT.reset(token)
     asked = context.asked
     duration = time.time() - started
@@ -78,6 +75,10 @@ def _unhappy(task: Task, context: TaskContext, error: BaseException, started: fl
     asked = context.asked
     if isinstance(error, BaseExceptionGroup):
         error = _without_interrupts(cast("BaseExceptionGroup[BaseException]", error))
+    if isinstance(error, asyncio.CancelledError):  # who cancels a run does not come by here
+        what = f"node {task.name!r} raised CancelledError, though nobody cancelled the run"
+        own, error = error, NodeCancelledError(what)
+        error.__cause__ = own
     if isinstance(error, GraphInterrupt) and asked is not None and asked.open:
         return Interrupted(task, asked.open, tuple(asked.answered), started, duration)
     return Failed(task, error, error_record(error), tuple(context.rejected), started, duration)
@@ -94,6 +95,8 @@ def _without_interrupts(group: BaseExceptionGroup[BaseException]) -> BaseExcepti
 def perform(task: Task, shared: RunContext, call: Any) -> Mail:
     """Run a task in this OS thread; `call(body, args, keywords)` makes one call of the user's code."""
     steps = attempt(task, shared)
+    if shared.bridge is not None:
+        steps = shared.bridge.follow(task, steps)
     try:
         body, args, keywords = next(steps)
         while True:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from durable_graph.core.streaming import Event
     from durable_graph.runtime.callables import Body
     from durable_graph.runtime.context import RunContext
+    from durable_graph.runtime.outbox import Outbox
     from durable_graph.runtime.session import Session
 
 __all__ = ["BlockingDriver", "RunAbandoned", "call_here", "retry_delay"]
@@ -46,9 +47,9 @@ class BlockingDriver:
     def __init__(self, shared: RunContext, session: Session | None, *, live: bool, limit: int | None) -> None:
         self._shared = shared
         self._session = session
+        self._outbox: Outbox | None = None
         self._live = live
         self._limit = min(limit or pool.LIMIT, pool.LIMIT)
-        self._inline: Task | None = None
         self._inbox: SimpleQueue[Mail | BaseException] = SimpleQueue()
         self._waiting: deque[Task] = deque()
         self._later: list[tuple[float, int, Task]] = []
@@ -79,7 +80,7 @@ class BlockingDriver:
                     return end.value
                 advance = script.send
                 try:
-                    if isinstance(effect, Emit):
+                    if type(effect) is Emit:
                         given = None
                         if listening:
                             yield effect.events
@@ -97,17 +98,18 @@ class BlockingDriver:
             if self._session is not None:
                 self._session.close()
 
-    def _require_session(self) -> Session:
-        assert self._session is not None  # noqa: S101 - durable runs have one; this tells the type checker
-        return self._session
-
     # --- storage --------------------------------------------------------------------------------------------------
 
     def _load(self, _: Load) -> Any:
-        return self._require_session().begin()
+        session = self._session
+        assert session is not None  # noqa: S101 - only scripts of runs that have one load
+        stored = session.begin()
+        self._outbox = session.outbox
+        return stored
 
     def _persist(self, effect: Persist) -> Any:
-        outbox = self._require_session().outbox
+        outbox = self._outbox
+        assert outbox is not None  # noqa: S101 - every script loads before it persists
         addresses = outbox.add(effect.batch)
         if outbox.claim is None:
             outbox.claimed(outbox.checkpointer.claim(outbox.claim_request()))
@@ -120,8 +122,9 @@ class BlockingDriver:
         return addresses
 
     def _flush(self, _: Flush) -> None:
-        outbox = self._require_session().outbox
-        while (oldest := outbox.underway()) is not None:
+        outbox = self._outbox
+        assert outbox is not None  # noqa: S101 - every script loads before it persists
+        while outbox.ahead and (oldest := outbox.underway()) is not None:
             _settle(oldest)
         item = outbox.take()
         if item is not None:
@@ -129,14 +132,13 @@ class BlockingDriver:
 
     # --- tasks ------------------------------------------------------------------------------------------------------
 
-    def _launch(self, effect: Launch) -> None:
+    def _launch(self, effect: Launch) -> Sequence[Mail]:
         tasks = effect.tasks
         for task in tasks:
             if task.spec.work.needs_loop:
                 private_loop.check_no_loop_here(task.name)
         if len(tasks) == 1 and not (self._live or self._workers or self._later):
-            self._inline = tasks[0]
-            return
+            return self._perform(tasks[0])
         now = time.monotonic()
         ready: list[Task] = []
         for task in tasks:
@@ -145,6 +147,14 @@ class BlockingDriver:
             else:
                 ready.append(task)
         self._start(ready)
+        return ()
+
+    def _perform(self, task: Task) -> Sequence[Mail]:
+        """Run a task here and now."""
+        if task.delay:
+            time.sleep(retry_delay(task))
+            task.delay = 0.0
+        return (contextvars.copy_context().run(perform, task, self._shared, call_here),)
 
     def _start(self, tasks: Sequence[Task]) -> None:
         with self._lock:
@@ -174,19 +184,9 @@ class BlockingDriver:
             taken = [*self._waiting, *(task for _, _, task in self._later)]
             self._waiting.clear()
             self._later.clear()
-        if self._inline is not None:
-            taken.append(self._inline)
-            self._inline = None
         return taken
 
     def _receive(self, effect: Receive) -> list[Mail]:
-        task = self._inline
-        if task is not None and effect.wait:
-            if task.delay:
-                time.sleep(retry_delay(task))
-                task.delay = 0.0
-            self._inline = None
-            return [contextvars.copy_context().run(perform, task, self._shared, call_here)]
         mails = [] if not effect.wait else [self._wait()]
         while True:
             try:

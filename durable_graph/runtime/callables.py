@@ -15,9 +15,11 @@ from durable_graph.errors import InvalidGraphError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Body", "name_of"]
+__all__ = ["INJECTABLE", "Body", "name_of"]
 
-_INJECTABLE = ("config", "writer", "store", "runtime")
+INJECTABLE = ("config", "writer", "store", "runtime")
+"""Parameters by these names are given by the engine; they are never the input."""
+
 _KEYWORDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -37,7 +39,7 @@ class Body:
         self.light = False
         self.takes_input = True
         if hasattr(target, "invoke") or hasattr(target, "ainvoke"):
-            self.sync = getattr(target, "invoke", None)
+            self.sync = None if _only_async(target) else getattr(target, "invoke", None)
             self.asyn = afunc or getattr(target, "ainvoke", None)
             self.wants = _wants(self.sync or self.asyn, only=("config",))
         elif callable(target):
@@ -83,6 +85,11 @@ def _is_async(target: Any) -> bool:
     return inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(getattr(target, "__call__", None))  # noqa: B004 - the method is what is asked about
 
 
+def _only_async(target: Any) -> bool:
+    """A LangChain lambda over an async function: it has an `invoke`, which only raises."""
+    return getattr(target, "afunc", None) is not None and not hasattr(target, "func") and hasattr(target, "ainvoke")
+
+
 def _signature(target: Any) -> inspect.Signature | None:
     try:
         return inspect.signature(target)
@@ -90,7 +97,7 @@ def _signature(target: Any) -> inspect.Signature | None:
         return None  # a builtin: takes its input and nothing else
 
 
-def _wants(target: Any, only: tuple[str, ...] = _INJECTABLE) -> tuple[str, ...]:
+def _wants(target: Any, only: tuple[str, ...] = INJECTABLE) -> tuple[str, ...]:
     signature = _signature(target)
     if signature is None:
         return ()
@@ -106,6 +113,6 @@ def _takes_input(target: Any) -> bool:
     for name, parameter in signature.parameters.items():
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             return True
-        if parameter.kind in positional and name not in _INJECTABLE:
+        if parameter.kind in positional and name not in INJECTABLE:
             return True
     return False

@@ -14,6 +14,8 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from durable_graph.errors import StorageError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -40,6 +42,8 @@ class Committer:
 
     def commit(self, item: CommitItem) -> Outcome:
         """Write one item now and wait for it."""
+        if self._checkpointer.instant:
+            return self._checkpointer.commit((item,))[0]
         if not self._queue and self._busy.acquire(blocking=False):
             try:
                 return self._checkpointer.commit((item,))[0]
@@ -83,8 +87,11 @@ class Committer:
         try:
             outcomes = self._checkpointer.commit([item for item, _ in sound]) if sound else []
         except BaseException as error:  # noqa: BLE001 - handed to those who wait; the thread must live on
-            for item, _ in sound:
-                self._broken[item.claim] = error
+            if len(sound) > 1 and not isinstance(error, StorageError):
+                for entry in sound:  # one item is at fault, and the others must not suffer for it
+                    self._commit([entry])
+            else:
+                self._broken.update((item.claim, error) for item, _ in sound)
         else:
             for (_, future), outcome in zip(sound, outcomes, strict=True):
                 future.set_result(outcome)

@@ -58,6 +58,8 @@ def normalise(config: Mapping[str, Any] | None, *, strict: bool = True) -> dict[
     found["configurable"] = configurable
     if "metadata" in found:
         found["metadata"] = dict(_mapping(config, "metadata"))
+    if "callbacks" in found:
+        found["callbacks"] = _callbacks(found["callbacks"])
     _check_count(found, "recursion_limit")
     _check_count(found, "max_concurrency")
     return found
@@ -71,9 +73,20 @@ def merge(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
             merged[key] = {**base[key], **more[key]}
     if base.get("tags") and more.get("tags"):
         merged["tags"] = [*base["tags"], *more["tags"]]
-    if isinstance(base.get("callbacks"), list) and isinstance(more.get("callbacks"), list):
-        merged["callbacks"] = [*base["callbacks"], *more["callbacks"]]
+    if base.get("callbacks") and more.get("callbacks"):
+        merged["callbacks"] = _join_callbacks(base["callbacks"], more["callbacks"])
     return merged
+
+
+def _join_callbacks(base: Any, more: Any) -> Any:
+    """Handlers of both. Each is a list, or a callback manager of LangChain's, which keeps its place in the trace."""
+    if isinstance(base, list) and isinstance(more, list):
+        return [*base, *more]
+    manager, other = (base, more) if isinstance(more, list) else (more, base)
+    joined = manager.copy()
+    for handler in other if isinstance(other, list) else other.inheritable_handlers:
+        joined.add_handler(handler, inherit=True)
+    return joined
 
 
 def thread_of(config: Mapping[str, Any]) -> str:
@@ -110,6 +123,15 @@ def _mapping(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
         what = f"config[{key!r}] is {type(value).__name__}, expected a dict"
         raise InvalidConfigError(what)
     return cast("Mapping[str, Any]", value)
+
+
+def _callbacks(given: Any) -> Any:
+    if isinstance(given, list | tuple):
+        return list(cast("list[Any]", given))
+    if hasattr(given, "add_handler"):
+        return given
+    what = f"config['callbacks'] is {type(given).__name__}, expected a list of handlers or a callback manager"
+    raise InvalidConfigError(what, cure="Pass callbacks=[handler].")
 
 
 def _check_count(config: Mapping[str, Any], key: str) -> None:

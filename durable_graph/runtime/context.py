@@ -80,7 +80,8 @@ class RunContext:
     """What all tasks of one run share.
 
     encode: value -> bytes, or None without a checkpointer.   say: takes (task, data) of the custom stream, or None
-    when nobody listens.   run: the run's decisions, once it began.
+    when nobody listens.   run: the run's decisions, once it began.   bridge: its `follow(task, steps)` goes around each
+    attempt and tells LangChain of it; None while LangChain is not loaded.
     """
 
     __slots__ = ("bridge", "config", "context", "encode", "program", "run", "say", "store")
@@ -108,15 +109,15 @@ class RunContext:
 
 
 class TaskContext:
-    """One attempt of one task."""
+    """One attempt of one task. `asked`: its questions; None when it asked none."""
 
-    __slots__ = ("_config", "_questions", "_runtime", "rejected", "shared", "task")
+    __slots__ = ("_config", "_runtime", "asked", "rejected", "shared", "task")
 
     def __init__(self, task: Task, shared: RunContext) -> None:
         self.task = task
         self.shared = shared
         self.rejected: list[str] = []
-        self._questions: Questions | None = None
+        self.asked: Questions | None = None
         self._config: dict[str, Any] | None = None
         self._runtime: Runtime[Any] | None = None
 
@@ -127,19 +128,14 @@ class TaskContext:
             say(self.task, own(data))
 
     @property
-    def asked(self) -> Questions | None:
-        """The questions of this attempt; None when it asked none."""
-        return self._questions
-
-    @property
     def questions(self) -> Questions:
-        """The questions of this attempt."""
-        if self._questions is None:
+        """`asked`, made when the first question comes."""
+        if self.asked is None:
             run = self.shared.run
             task = self.task
             known = (*(one.id for one in task.interrupts), *task.answered)
-            self._questions = Questions(task.id, run.answers if run is not None else {}, known)
-        return self._questions
+            self.asked = Questions(task.id, run.answers if run is not None else {}, known)
+        return self.asked
 
     @property
     def config(self) -> dict[str, Any]:
@@ -156,6 +152,8 @@ class TaskContext:
                 "langgraph_checkpoint_ns": f"{task.name}:{task.id}",
             }
             self._config = {**base, "metadata": metadata, "configurable": dict(base.get("configurable", {}))}
+            for key in ("run_id", "run_name"):  # they name the graph's run, not what a node calls with this config
+                _ = self._config.pop(key, None)
         return self._config
 
     @property

@@ -44,7 +44,7 @@ class Raced(Exception):
 
 
 class Outbox:
-    """One run's rows on their way to the store."""
+    """One run's rows on their way to the store. `ahead`: the commits under way, each with the time it began."""
 
     def __init__(
         self,
@@ -66,6 +66,8 @@ class Outbox:
             self._new_lanes = (LaneInfo(1, "", 0, 0, 0),) if loaded is None else ()
             writer = writer or LaneWriter(CODEC, 1)
         self._writer = writer
+        self._lane = writer.lane
+        self._hold = durability == "exit"
         self._seen = writer.seq
         self._epoch_seen = loaded.thread.epoch if loaded is not None else None
         # A new thread's epochs start at random: a zombie of a deleted thread of that name must find none of its own.
@@ -75,7 +77,7 @@ class Outbox:
         self._held: StepRecord | None = None
         self._held_seq = 0
         self._status: str | None = None
-        self._underway: deque[tuple[float, Future[Outcome]]] = deque()
+        self.ahead: deque[tuple[float, Future[Outcome]]] = deque()
         self._durable = self._seen
 
     # --- taking batches in --------------------------------------------------------------------------------------
@@ -90,14 +92,14 @@ class Outbox:
         for record in batch.steps:
             record.created_at = time.time_ns() // 1_000_000
             seq = self._seq + 1
-            if self.durability == "exit":
+            if self._hold:
                 if self._held is not None:
                     record.changes = merge_changes(self._held.changes, record.changes)
                 self._held, self._held_seq = record, seq
             else:
                 self._rows += self._writer.checkpoint(record, seq, self.epoch)
             self._seq = seq
-            addresses.append(Address(self._writer.lane, seq, self.epoch))
+            addresses += (Address(self._lane, seq, self.epoch),)
         if batch.pending is not None and (batch.pending.tasks or batch.pending.answers):
             self._settle_held()
             self._rows += self._writer.pending(batch.pending, self._seq + 1, self.epoch)
@@ -117,8 +119,9 @@ class Outbox:
     def claim_request(self) -> ClaimRequest:
         """Take the thread over, with the rows that are there."""
         rows, self._rows = tuple(self._rows), []
-        lane = self._writer.lane
-        return ClaimRequest(self.key, self.owner, self._epoch_seen, self.epoch, lane, self._seen, self._new_lanes, rows)
+        return ClaimRequest(
+            self.key, self.owner, self._epoch_seen, self.epoch, self._lane, self._seen, self._new_lanes, rows
+        )
 
     def claimed(self, claim: Claim | None) -> None:
         """The answer to the request.
@@ -157,28 +160,33 @@ class Outbox:
 
     def start(self, item: CommitItem) -> None:
         """Hand an item to the committer and go on."""
-        self._underway.append((time.monotonic(), self.committer.submit(item)))
+        self.ahead.append((time.monotonic(), self.committer.submit(item)))
 
     def behind(self) -> Future[Outcome] | None:
         """The commit to wait for before the run may go on; None when it is close enough to its disk."""
         self._reap()
-        if not self._underway:
+        if not self.ahead:
             return None
-        since, oldest = self._underway[0]
+        since, oldest = self.ahead[0]
         late = time.monotonic() - since > BEHIND_SECONDS
-        return oldest if late or len(self._underway) >= BEHIND else None
+        return oldest if late or len(self.ahead) >= BEHIND else None
 
     def underway(self) -> Future[Outcome] | None:
         """The oldest commit under way."""
         self._reap()
-        return self._underway[0][1] if self._underway else None
+        return self.ahead[0][1] if self.ahead else None
 
     def _reap(self) -> None:
-        while self._underway and self._underway[0][1].done():
-            self.settle(self._underway.popleft()[1].result())
+        while self.ahead and self.ahead[0][1].done():
+            self.settle(self.ahead.popleft()[1].result())
 
     def close(self) -> None:
         """The run is over, however it ended."""
         owner.forget(self.owner)
-        if self.claim is not None:
-            self.committer.forget(self.claim)
+        claim, committer = self.claim, self.committer
+        if claim is None:
+            return
+        if self.ahead:  # of these none may be written after one that failed: the line would have a gap
+            self.ahead[-1][1].add_done_callback(lambda _: committer.forget(claim))
+        else:
+            committer.forget(claim)

@@ -20,7 +20,7 @@ os.register_at_fork(after_in_child=_ACTIVE.clear)
 
 def claim_name() -> str:
     """A new owner: one run of this process."""
-    owner = f"{_boot()}:{_namespace('self')}:{os.getpid()}:{_start_time(os.getpid())}:{secrets.token_hex(4)}"
+    owner = f"{_boot()}:{_namespace('self')}:{os.getpid()}:{_own_start(os.getpid())}:{secrets.token_hex(4)}"
     _ACTIVE.add(owner)
     return owner
 
@@ -66,6 +66,12 @@ def _namespace(pid: str) -> str:
         return str(Path(f"/proc/{pid}/ns/pid").readlink()).strip("pid:[]")
     except OSError:
         return "0"
+
+
+@cache
+def _own_start(pid: int) -> str:
+    """When this process started; read once. `pid` is its own, so that a forked child reads anew."""
+    return _start_time(pid)
 
 
 def _start_time(pid: int) -> str:

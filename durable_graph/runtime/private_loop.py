@@ -11,7 +11,7 @@ import contextvars
 import os
 import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from typing_extensions import TypeVar
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["check_no_loop_here", "run"]
 
 T = TypeVar("T")
+_Outcome: TypeAlias = "tuple[T] | BaseException"
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -38,11 +39,11 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     future: Future[T] = Future()
 
     def begin() -> None:
-        task = loop.create_task(coroutine, context=context)
+        task = loop.create_task(_outcome(coroutine), context=context)
         running.append(task)
         task.add_done_callback(lambda done: _hand_over(done, future))
 
-    running: list[asyncio.Task[T]] = []
+    running: list[asyncio.Task[_Outcome[T]]] = []
     _ = loop.call_soon_threadsafe(begin)
     try:
         return future.result()
@@ -52,13 +53,20 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-def _hand_over(task: asyncio.Task[T], future: Future[T]) -> None:
-    if task.cancelled():
-        future.set_exception(asyncio.CancelledError())
-    elif (error := task.exception()) is not None:
-        future.set_exception(error)
+async def _outcome(coroutine: Coroutine[Any, Any, T]) -> _Outcome[T]:
+    """The result, or what was raised: SystemExit and KeyboardInterrupt, left to themselves, end the loop for everybody."""
+    try:
+        return (await coroutine,)
+    except BaseException as error:  # noqa: BLE001 - handed to the caller
+        return error
+
+
+def _hand_over(task: asyncio.Task[_Outcome[T]], future: Future[T]) -> None:
+    outcome = asyncio.CancelledError() if task.cancelled() else task.result()
+    if isinstance(outcome, BaseException):
+        future.set_exception(outcome)
     else:
-        future.set_result(task.result())
+        future.set_result(outcome[0])
 
 
 def check_no_loop_here(node: str) -> None:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["BranchWork", "NodeWork", "Reader", "Result", "Scope"]
 
+_SEVERAL = (list, tuple, set, frozenset)
+"""What a router may answer several targets in."""
+
 
 @dataclass(slots=True)
 class Scope:
@@ -123,7 +126,8 @@ class Result:
         if output is None and not self.work.scope.root:
             return
         if type(output) is dict:
-            for key, value in cast("dict[str, Any]", output).items():
+            update: dict[str, Any] = output
+            for key, value in update.items():
                 self.write(key, value)
         elif isinstance(output, Command):
             self._take_command(cast("Command[Any]", output))
@@ -193,23 +197,29 @@ class Result:
     def route(self, target: Any) -> None:
         """Add one place to go to."""
         scope = self.work.scope
-        name = target.node if isinstance(target, Send) else target
-        known = name in scope.targets if isinstance(name, str) else False
-        if isinstance(target, Send) and known and name != END:
-            self.routes.append(self._checked_send(target))
-        elif known and not isinstance(target, Send):
-            if name != END:
-                self.routes.append(name)
-        elif isinstance(target, Send) and name == END:
+        if isinstance(target, str) and target in scope.targets:
+            if target != END:
+                self.routes.append(target)
+        elif isinstance(target, Send):
+            self._take_send(target)
+        elif scope.strict or target is None or target == START:
+            raise self._unknown_target("goes to", target)
+
+    def _take_send(self, send: Send) -> None:
+        scope, name = self.work.scope, send.node
+        if name == END:
             what = f"node {self.work.name!r} sent to END, which takes no input"
             raise InvalidUpdateError(what, cure="Route to END by its name, without Send.")
-        elif scope.strict or target is None or target == START:
-            kind = "sends to" if isinstance(target, Send) else "goes to"
-            nodes = ", ".join(repr(one) for one in sorted(scope.targets))
-            what = (
-                f"node {self.work.name!r} {kind} {name!r}, which is no node of graph {scope.graph!r} (it has {nodes})"
-            )
-            raise InvalidUpdateError(what, cure="Route to one of these nodes, or add the node.")
+        if isinstance(name, str) and name in scope.targets:
+            self.routes.append(self._checked_send(send))
+        elif scope.strict:
+            raise self._unknown_target("sends to", name)
+
+    def _unknown_target(self, verb: str, name: object) -> InvalidUpdateError:
+        scope = self.work.scope
+        nodes = ", ".join(repr(one) for one in sorted(scope.targets))
+        what = f"node {self.work.name!r} {verb} {name!r}, which is no node of graph {scope.graph!r} (it has {nodes})"
+        return InvalidUpdateError(what, cure="Route to one of these nodes, or add the node.")
 
     def _checked_send(self, send: Send) -> Send:
         encode = self.shared.encode
@@ -233,10 +243,10 @@ class Result:
 
     def take_route(self, branch: BranchWork, answer: Any) -> None:
         """Read what a router answered: names, keys of its map, Sends, or a list of them."""
-        several = isinstance(answer, list | tuple | set | frozenset)
-        for one in cast("list[Any]", answer) if several else (answer,):
+        answers: Any = answer if isinstance(answer, _SEVERAL) else (answer,)
+        for one in answers:
             target: Any
-            if isinstance(one, Send) or branch.path_map is None:
+            if branch.path_map is None or isinstance(one, Send):
                 target = one
             elif one in branch.path_map:
                 target = branch.path_map[one]
@@ -247,7 +257,7 @@ class Result:
                     f"(it has {known})"
                 )
                 raise InvalidUpdateError(what, cure="Answer one of these, or add the answer to the map.")
-            if isinstance(target, bool):
+            if target is True or target is False:
                 target = str(target)
             self.route(target)
 

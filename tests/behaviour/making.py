@@ -1,23 +1,14 @@
-"""Short ways to the graphs that behaviour tests are about."""
+"""Nodes and states that tests of the graph API share, beside those of `small_graphs`."""
 
-import operator
-from typing import Annotated, Any, TypedDict
-
-from durable_graph import END, START, StateGraph
-
-THREAD = {"configurable": {"thread_id": "1"}}
-
-
-class Log(TypedDict):
-    """A state that remembers, in order, what was written to it."""
-
-    log: Annotated[list[Any], operator.add]
+import asyncio
+from typing import TypedDict
 
 
 class Number(TypedDict, total=False):
-    """A state with one plain key."""
+    """A state with two plain keys."""
 
     x: int
+    y: int
 
 
 def says(*words):
@@ -25,19 +16,11 @@ def says(*words):
     return lambda state: {"log": list(words)}
 
 
-def line(schema, nodes, **compile_arguments):
-    """The compiled graph that runs `nodes` (functions, or name → function) one after the other."""
-    named = nodes if isinstance(nodes, dict) else {node.__name__: node for node in nodes}
-    builder = StateGraph(schema).add_sequence(list(named.items()))
-    builder.add_edge(START, next(iter(named)))
-    return builder.compile(**compile_arguments)
+def both(node):
+    """The node as a sync and as an async function, for parametrize."""
 
+    async def asynchronous(*args, **keywords):
+        await asyncio.sleep(0)
+        return node(*args, **keywords)
 
-def fan(schema, nodes, after=None, **compile_arguments):
-    """The compiled graph that runs `nodes` (name → function) in one superstep, then `after` once they all ran."""
-    builder = StateGraph(schema)
-    for name, node in nodes.items():
-        builder.add_node(name, node).add_edge(START, name)
-    if after is not None:
-        builder.add_node("after", after).add_edge(list(nodes), "after").add_edge("after", END)
-    return builder.compile(**compile_arguments)
+    return node, asynchronous

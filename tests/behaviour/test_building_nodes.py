@@ -6,7 +6,8 @@ import pytest
 from durable_graph import END, START, StateGraph
 from durable_graph.errors import InvalidGraphError
 
-from tests.behaviour.making import Log, line, says
+from tests.behaviour.making import says
+from tests.behaviour.small_graphs import Log, chain
 
 
 def add_one(state):
@@ -96,7 +97,7 @@ def test_a_node_may_have_a_sync_and_an_async_body(face):
 
 
 def test_a_compiled_graph_can_be_a_node(face):
-    inner = line(Log, {"inner": says("inner")})
+    inner = chain(inner=says("inner")).compile()
     assert run(face, StateGraph(Log).add_node("outer", inner), "outer") == ["inner"]
 
 
@@ -231,4 +232,4 @@ def test_compiling_leaves_the_builder_as_it_was():
 
 
 def test_a_compiled_graph_can_be_called_like_a_function():
-    assert line(Log, [add_one])({"log": ["in"]}) == {"log": ["in", "add_one"]}
+    assert chain(add_one=add_one).compile()({"log": ["in"]}) == {"log": ["in", "add_one"]}

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from typing import Annotated, TypedDict
 
 import pytest
 
@@ -321,7 +320,6 @@ def test_asking_is_never_retried(face, backend):
     graph = StateGraph(Log).add_node("ask", ask, retry_policy=policy).add_edge(START, "ask").compile(backend.make())
     face.invoke(graph, {}, CFG)
     assert marks.count("entered") == 1
-
 
 
 def test_an_interrupt_shows_its_value_unchanged(face, backend):

@@ -1,5 +1,6 @@
 """Child processes for tests of what several processes do to one database."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ def python(code, *arguments, cwd=ROOT):
         stderr=subprocess.STDOUT,
         text=True,
         cwd=cwd,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
 
 

@@ -22,7 +22,7 @@ from durable_graph.records import (
     Row,
     RowRange,
 )
-from tests.conformance.acting import create, refusal, seqs, start, step, take_over, together
+from tests.conformance.acting import FIRST_LANE, create, refusal, seqs, start, step, take_over, together
 
 # --- claims --------------------------------------------------------------------------------------------------------
 
@@ -172,6 +172,45 @@ def other_bytes_at_the_same_place_are_a_bug(make, face):
         text = refusal(lambda item=item: checkpointer.commit([item]))
         assert f"Thread number {claim.no}, lane 1, seq" in text
     assert seqs(face, checkpointer) == [1, 2]
+
+
+def a_lane_sent_again_with_another_parent_is_a_bug(make, face):
+    checkpointer = make()
+    claim = start(checkpointer)
+    item = CommitItem(claim, (Row(2, MAIN, 2, BASE, b""),), (LaneInfo(2, "child", 1, 1, 0),))
+    checkpointer.commit([item])
+    for lane in (LaneInfo(2, "child", 1, 9, 0), LaneInfo(2, "other", 1, 1, 0)):
+        assert "lane 2" in refusal(lambda lane=lane: checkpointer.commit([item._replace(new_lanes=(lane,))]))
+    only_lane = item._replace(rows=())
+    assert checkpointer.commit([item, only_lane]) == ["already mine", "already mine"]
+    assert face.load(checkpointer, "thread").lanes[1] == LaneInfo(2, "child", 1, 1, 2)
+
+
+def an_item_whose_lane_is_there_and_whose_row_is_not_is_a_bug(make, face):
+    checkpointer = make()
+    claim = start(checkpointer)
+    lane = LaneInfo(2, "child", 1, 1, 0)
+    assert checkpointer.commit([CommitItem(claim, (), (lane,))]) == ["written"]
+    assert "lane 2" in refusal(lambda: checkpointer.commit([CommitItem(claim, (Row(2, MAIN, 2, BASE, b""),), (lane,))]))
+    assert face.load(checkpointer, "thread", lane=2).rows == ()
+
+
+def an_item_with_nothing_in_it_says_whether_the_claim_holds(make, face):
+    checkpointer = make()
+    claim = start(checkpointer)
+    empty = CommitItem(claim, ())
+    assert checkpointer.commit([empty]) == ["already mine"]
+    assert checkpointer.commit([empty._replace(claim=Claim(claim.no, claim.epoch + 1))]) == ["stale"]
+
+
+def a_claim_of_lanes_that_are_there_changes_nothing(make, face):
+    checkpointer = make()
+    claim = start(checkpointer)
+    for row in (Row(1, MAIN, 2, DELTA, b""), Row(1, MAIN, 1, BASE, b"base")):
+        request = ClaimRequest("thread", "other", claim.epoch, claim.epoch + 1, 1, 1, (FIRST_LANE,), (row,))
+        assert f"Thread number {claim.no}" in refusal(lambda request=request: checkpointer.claim(request))
+    assert face.load(checkpointer, "thread").thread[2:4] == (claim.epoch, "first owner")
+    assert seqs(face, checkpointer) == [1]
 
 
 def an_item_is_stored_whole_or_not_at_all(make, face):

@@ -2,13 +2,14 @@
 
 import shutil
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
 
 from checkpointers import SqliteSaver
 from checkpointers.sql import migrate
-from durable_graph.errors import CorruptDataError, NewerDatabaseError
+from durable_graph.errors import CorruptDataError, DatabaseUnavailableError, NewerDatabaseError
 from tests.conformance.acting import start
 from tests.conformance.processes import python, result
 
@@ -195,6 +196,12 @@ def test_processes_that_start_together_upgrade_once(tmp_path, later_version):
     later_version()
     children = [python(UPGRADE_TOGETHER, tmp_path / "runs.db", migrate.revisions()) for _ in range(4)]
     assert started_together(children) == ["thread"] * 4
+
+
+def test_without_installed_migrations_the_error_says_how_to_install_them(monkeypatch):
+    monkeypatch.setitem(sys.modules, "checkpointers._migrations", None)  # what an import that fails leaves behind
+    with pytest.raises(DatabaseUnavailableError, match=r"pip install -e \."):
+        migrate.revisions()
 
 
 def test_a_folder_named_migrations_of_the_users_project_is_not_picked_up(tmp_path):

@@ -39,7 +39,11 @@ class Worker:
     def __init__(self, python, name):
         environment = {**os.environ, "PYTHONPATH": str(ROOT) if name == "durable_graph" else ""}
         self.process = subprocess.Popen(
-            [python, HERE / "worker.py", name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+            [python, HERE / "worker.py", name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
         )
 
     def measure(self, cell):
@@ -74,6 +78,7 @@ def peer_python():
 def measured(pythons, cells, rounds):
     """{name: {number of the cell: values}}: seconds of each repeat of each round, engines taking turns."""
     found = {name: {number: [] for number in range(len(cells))} for name in (*pythons, "bare")}
+    # On the disk of the checkout, under a name that git ignores.
     with tempfile.TemporaryDirectory(dir=ROOT, prefix=".venv-bench-") as disk:
         for turn in range(rounds):
             workers = {name: Worker(python, name) for name, python in pythons.items()}
@@ -141,7 +146,9 @@ def report(cells, found):
             unit = 1 if cell.ends is not None else 1e6 / cell.n
             figures[name] = statistics.median(values[number]) * unit if values[number] else None
         ours, theirs, bare = figures["durable_graph"], figures.get("langgraph"), figures["bare"]
-        shown = [f"{one:.2f}" if cell.ends is not None else f"{one:.1f} us" for one in (ours, theirs) if one is not None]
+        shown = [
+            f"{one:.2f}" if cell.ends is not None else f"{one:.1f} us" for one in (ours, theirs) if one is not None
+        ]
         durability = cell.durability if cell.store != "none" else ""
         times = f"{theirs / ours:.1f}x" if theirs is not None and cell.ends is None else ""
         goals = verdict(cell, ours, theirs, bare)

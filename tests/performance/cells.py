@@ -62,7 +62,7 @@ CELLS = (
     Cell("durable step against a bare fenced insert", "loop", "sync", "sqlite disk", "sync", 200, bare=1.5),
     *_fan_outs(),
     Cell("chat of 1,000 steps, per step", "chat", "sync", "sqlite tmpfs", "async", 1000, 1, us=90, times=25),
-    Cell("chat: last 20 steps / first 20", "ends of a chat", "sync", "sqlite tmpfs", "async", 1000, 1, ends=1.5),
+    Cell("chat: last 20 steps / first 20", "ends of a chat", "sync", "sqlite tmpfs", "sync", 1000, 3, ends=1.5),
     Cell("interrupt and resume", "ask", "sync", "memory", "sync", 50, us=120, times=10),
     Cell("interrupt and resume", "ask", "sync", "sqlite tmpfs", "sync", 50, us=250, times=8),
     Cell("invoke of one node", "short", "sync", "none", "sync", 100, us=45, times=10),

@@ -1,4 +1,4 @@
-"""The two engines, and the bare driver, behind one set of names. LangGraph's programs are written from its public docs."""
+"""The two engines and the bare driver behind one set of names. LangGraph's programs follow its public docs."""
 
 import sqlite3
 from contextlib import asynccontextmanager, closing, contextmanager

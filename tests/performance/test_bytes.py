@@ -7,7 +7,6 @@ import pytest
 
 import durable_graph
 from checkpointers import SqliteSaver
-
 from tests.performance import graphs
 from tests.performance.counting import growth, slope, stored_bytes
 

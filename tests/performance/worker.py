@@ -1,8 +1,8 @@
 """One engine in a process of its own: reads cells to measure as JSON lines, answers each with JSON.
 
-    python worker.py durable_graph|langgraph
-    {"workload": "loop", "face": "sync", "store": "memory", "durability": "sync", "n": 300, "repeat": 3, "folder": "/tmp/x"}
-    -> {"seconds": [0.01, ...]}        one for each repeat, for all of its n units
+python worker.py durable_graph|langgraph
+{"workload": "loop", "face": "sync", "store": "memory", "durability": "sync", "n": 300, "repeat": 3, "folder": "/tmp/x"}
+-> {"seconds": [0.01, ...]}        one for each repeat, for all of its n units
 """
 
 import asyncio

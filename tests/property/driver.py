@@ -14,6 +14,7 @@ from durable_graph.core.effects import Cancel, Emit, Flush, Launch, Load, Persis
 from durable_graph.core.history import snapshot
 from durable_graph.core.mail import Said
 from durable_graph.core.scripts import run_graph
+from durable_graph.errors import StorageError
 from durable_graph.graph.calls import make_call
 from durable_graph.persistence.codec import CODEC
 from durable_graph.persistence.isolation import own
@@ -153,7 +154,9 @@ class Entry:
 class Driver:
     """Performs scripts over one disk.
 
-    sync: durability "sync", else "async". eager: tasks run when they are launched, else when their mail is due.
+    sync: durability "sync", else "async".
+    eager: tasks run when they are launched, else when their mail is due. at_once: mail of a task that is launched alone
+    is the reply to its Launch, as when a driver runs it on the spot.
     fault: called with the moment ("before" | "after") and the effect; what it answers is raised there.
     recording: keep the transcript and the replies.
     executed: (step, path) of every attempt.
@@ -164,6 +167,7 @@ class Driver:
     choices: object = field(default_factory=InOrder)
     sync: bool = True
     eager: bool = True
+    at_once: bool = False
     modes: frozenset = frozenset()
     fault: object = lambda moment, effect: None
     recording: bool = True
@@ -195,6 +199,7 @@ class Driver:
         self.outstanding = []
         self.said = []
         self.status = UNTOUCHED
+        self.unsure = False
         if "custom" in self.modes:
             self.shared.say = lambda task, data: self.said.append(Said(task, data))
         call.request.began = self.shared.watch
@@ -212,7 +217,9 @@ class Driver:
             except StopIteration as end:
                 self._check_over()
                 return end.value
-            except Exception:
+            except StorageError:
+                raise  # the backend failed: nothing more can be told to it
+            except BaseException:
                 self._check_over()
                 raise
             if self.recording:
@@ -228,11 +235,12 @@ class Driver:
                     wrong = error
             if isinstance(wrong, CrashError):
                 raise wrong
+            self.unsure = wrong is not None and isinstance(effect, Persist)
             advance, reply = (script.throw, wrong) if wrong is not None else (script.send, reply)
 
     def _check_over(self):
         """A run that stored something gave its thread back."""
-        assert self.status is not None
+        assert self.status is not None or self.unsure
 
     def _entry(self, effect):
         kind = type(effect).__name__
@@ -259,7 +267,7 @@ class Driver:
 
     def _persist(self, effect):
         batch, writer, epoch = effect.batch, self.writer, self.disk.epoch
-        assert self.status is None or self.status is UNTOUCHED, "a run stores something after it gave its thread back"
+        assert self.status in (None, UNTOUCHED) or self.unsure, "a run stores something after it gave its thread back"
         self.status = batch.status
         addresses, rows = [], []
         for record in batch.steps:
@@ -275,9 +283,12 @@ class Driver:
         self.disk.flush()
 
     def _launch(self, effect):
+        if self.at_once and len(effect.tasks) == 1 and not self.outstanding:
+            return self._perform(effect.tasks[0])
         for task in effect.tasks:
             assert task not in [other for other, _ in self.outstanding]
             self.outstanding.append((task, self._perform(task) if self.eager else None))
+        return []
 
     def _cancel(self, effect):
         taken = [task for task, mails in self.outstanding if mails is None]
@@ -313,7 +324,7 @@ def tokens(shown):
 
 def recorded(effect, reply):
     """A reply as it was, for `replay`; mail names its task by path."""
-    if not isinstance(effect, (Receive, Cancel)):
+    if not isinstance(effect, (Launch, Receive, Cancel)):
         return copy.deepcopy(reply)
     found = []
     for one in reply:
@@ -345,9 +356,9 @@ def replay(driver, given, **options):
             twin.transcript[-1].tokens = tokens(reply)
         if isinstance(effect, Launch):
             launched.update((task.path, task) for task in effect.tasks)
-        elif isinstance(effect, Cancel):
+        if isinstance(effect, Cancel):
             reply = [launched[path] for path in answer]
-        elif isinstance(effect, Receive):
+        elif isinstance(effect, (Launch, Receive)):
             for mail in reply:
                 mail.task = launched[mail.task]
     try:

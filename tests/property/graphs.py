@@ -121,6 +121,14 @@ def retry(builder, world):
     builder.add_edge("flaky", "turn")
 
 
+def on_itself(builder, world):
+    builder.add_node("again", worker("again"))
+    builder.add_node("beside", worker("beside"))
+    builder.add_edge(START, "again")
+    builder.add_edge(START, "beside")
+    builder.add_conditional_edges("again", lambda state: "again" if state["total"] < 4 else END, ["again", END])
+
+
 def make(build):
     world = Counter()
     builder = StateGraph(State)
@@ -129,3 +137,5 @@ def make(build):
 
 
 CASES = [make(build) for build in (chain, fan_out, send_map, loop, two_questions, retry)]
+
+ON_ITSELF = make(on_itself)

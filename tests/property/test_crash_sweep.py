@@ -1,12 +1,14 @@
 """Every crash point times every completion order: a run that died anywhere ends as if it had not."""
 
+from itertools import count
+
 import pytest
 
 from durable_graph import Command
 from durable_graph.core.opening import unfinished
 from durable_graph.errors import StorageError
 from tests.property.driver import AtRandom, Backwards, CrashError, Disk, Driver, InOrder, explore
-from tests.property.graphs import CASES
+from tests.property.graphs import CASES, ON_ITSELF
 
 
 def play(case, driver, human):
@@ -49,14 +51,15 @@ def test_a_run_that_crashed_anywhere_in_any_order_ends_in_the_uncrashed_state(ca
         nonlocal crashes
         case.world.clear()
         crash = lambda moment, effect: CrashError() if choices.pick(2) else None
-        driver = Driver(case.graph, Disk(), choices, sync=sync, eager=eager, fault=crash, recording=False)
+        how = {"sync": sync, "eager": eager, "at_once": not eager}
+        driver = Driver(case.graph, Disk(), choices, fault=crash, recording=False, **how)
         try:
             values = play(case, driver, choices)
         except CrashError:
             crashes += 1
             driver.disk.crash(choices)
-            how = Backwards() if crashes % 2 else InOrder()
-            values, _ = go_on(case, driver.disk, driver.executed, how, sync=sync, eager=eager, recording=False)
+            order = Backwards() if crashes % 2 else InOrder()
+            values, _ = go_on(case, driver.disk, driver.executed, order, recording=False, **how)
         assert (values, driver.disk.trail(case.graph)) == expected
 
     runs = explore(one)
@@ -73,7 +76,7 @@ def test_a_run_that_crashes_again_and_again_ends_in_the_uncrashed_state(case, se
     accidents = AtRandom(seed)
     disk, before, crash = Disk(), [], lambda moment, effect: CrashError() if not accidents.pick(12) else None
     for _ in range(50):
-        options = {"sync": accidents.pick(2) == 0, "eager": accidents.pick(2) == 0}
+        options = {name: accidents.pick(2) == 0 for name in ("sync", "eager", "at_once")}
         try:
             values, driver = go_on(case, disk, before, accidents, fault=crash, **options)
         except CrashError:
@@ -87,13 +90,13 @@ def test_a_run_that_crashes_again_and_again_ends_in_the_uncrashed_state(case, se
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("eager", [True, False], ids=["started at once", "started when due"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, StorageError], ids=lambda error: error.__name__)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*CASES, ON_ITSELF], ids=lambda case: case.name)
 def test_a_run_that_was_stopped_at_any_effect_goes_on_and_ends_in_the_same_state(case, error, eager, moment):
     expected = undisturbed(case)
     at, stopped = 0, True
     while stopped:
         case.world.clear()
-        effects = iter(range(1000))
+        effects = count()
         stop = lambda when, effect: error("now") if when == moment and next(effects) == at else None
         driver = Driver(case.graph, Disk(), eager=eager, fault=stop)
         try:

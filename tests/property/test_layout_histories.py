@@ -7,6 +7,7 @@ between inline and apart both ways, keeps pending records, branches from branche
 from copy import deepcopy
 from random import Random
 
+import dataclasses
 import pytest
 
 from durable_graph.errors import UnserializableValueError
@@ -255,6 +256,10 @@ def plain(task):
 
 def settle(checkpoint, tasks):
     for task in tasks:
+        earlier = checkpoint.pending.get(task.path)
+        if task.writes is not None and earlier is not None and not task.interrupts:
+            # What a task asked on its way to a result stays visible.
+            task = dataclasses.replace(task, interrupts=earlier.interrupts)  # noqa: PLW2901 - the record as it reads
         checkpoint.pending[task.path] = task
         for asked in task.rejected:
             checkpoint.answers.pop(asked, None)

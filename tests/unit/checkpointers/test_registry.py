@@ -42,6 +42,14 @@ def test_anything_else_is_an_error_that_names_what_is_installed(target, says):
     assert says in str(caught.value)
 
 
+def test_without_any_installed_backend_the_error_says_how_to_install_ours(tmp_path, monkeypatch):
+    import sys
+
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])  # where the metadata of installed packages is looked for
+    with pytest.raises(InvalidConfigError, match=r"Installed: none.*(\n.*)*pip install -e \."):
+        resolve_checkpointer("sqlite:///runs.db")
+
+
 def test_a_backend_of_another_package_is_found_by_its_scheme(tmp_path, monkeypatch):
     package = tmp_path / "acme-1.0.dist-info"
     package.mkdir()

@@ -86,11 +86,11 @@ input()
 
 @pytest.mark.parametrize("face", [Sync(), Async()], ids=lambda face: face.name)
 def test_a_file_that_another_process_keeps_for_itself_is_named_by_every_read(tmp_path, face):
-    with SqliteSaver(tmp_path / "runs.db") as saver:
-        claim = start(saver)
+    saver = SqliteSaver(tmp_path / "runs.db", busy_timeout=0.1)
+    claim = start(saver)
+    saver._database.close()  # as a fork does: known to be ready, not open
     child = python(HOLD_ALL, tmp_path / "runs.db")
     assert child.stdout.readline() == "locked\n"
-    saver = SqliteSaver(tmp_path / "runs.db", busy_timeout=0.1)
     for ranges in ([RowRange(1, 0, 0, 9)], [RowRange(1, 0, 0, 10**6)]):
         with pytest.raises(DatabaseLockedError, match=r"runs\.db"):
             face.read(saver, claim.no, ranges)
@@ -243,7 +243,7 @@ for attempt in (saver.setup, lambda: start(saver), lambda: saver.load("thread"))
 def open_tmp_path(tmp_path):
     """A folder that an unprivileged child can reach; pytest's own are closed to others."""
     for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == os.geteuid() and folder.name.startswith(("pytest-", "test_")):
+        if folder.stat().st_uid == os.geteuid() and folder.name.startswith(("popen-", "pytest-", "test_")):
             folder.chmod(0o755)
     return tmp_path
 
@@ -271,6 +271,15 @@ def test_a_folder_one_may_not_look_into_is_named(open_tmp_path):
         (open_tmp_path / "secret").chmod(0o000)
     text = result(python(UNPRIVILEGED, open_tmp_path / "secret" / "runs.db"))
     assert text.count(f"may not write {open_tmp_path / 'secret'} ") == 3, text
+
+
+def test_a_folder_in_a_closed_one_is_not_taken_for_missing(open_tmp_path):
+    closed = open_tmp_path / "closed"
+    (closed / "below").mkdir(parents=True)
+    closed.chmod(0o700 if os.geteuid() == 0 else 0o000)
+    text = result(python(UNPRIVILEGED, closed / "below" / "runs.db"))
+    assert text.count(f"may not look into {closed} ") == 3, text
+    closed.chmod(0o700)
 
 
 def test_a_missing_folder_is_an_error_until_it_is_there(tmp_path):
@@ -331,6 +340,18 @@ def test_a_damaged_file_is_an_error_that_names_it(stored, damage, face):
         start(saver, key="new")
     saver.close()
     assert stored.read_bytes()[4096:] == damaged[4096:]
+
+
+@pytest.mark.parametrize("face", [Sync(), Async()], ids=lambda face: face.name)
+def test_a_file_that_is_damaged_while_in_use_is_an_error_that_names_it(stored, face):
+    saver = SqliteSaver(stored)
+    saver.setup()
+    saver._database.close()  # as a fork does: known to be ready, not open
+    stored.write_bytes(no_header(stored.read_bytes()))
+    for ranges in ([RowRange(1, 1, 0, 9)], [RowRange(1, 1, 0, 10**6)]):
+        with pytest.raises(CorruptDataError, match=r"runs\.db"):
+            face.read(saver, 1, ranges)
+    saver.close()
 
 
 def test_the_object_goes_on_when_the_file_is_restored(stored):

@@ -1,0 +1,268 @@
+"""The demo keeps its promises: as a user starts it, and its parts one by one."""
+
+import json
+import os
+import pty
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+
+import pytest
+
+from tests.sources import ROOT
+
+EXAMPLES = ROOT / "examples"
+DEMO = EXAMPLES / "log_triage.py"
+SAMPLE = EXAMPLES / "sample.log"
+TIMES = "\N{MULTIPLICATION SIGN}"
+ENTRY = "[Sun Dec 04 04:47:44 2005] [{}] {}"
+
+pytestmark = pytest.mark.crash
+
+
+@pytest.fixture(autouse=True)
+def _examples_on_the_path(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+
+
+def play(folder, *words, **more):
+    """Run the demo as `make demo` does, without a terminal."""
+    return subprocess.run(
+        [sys.executable, DEMO, "--dir", folder, *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=50,
+        check=False,
+        **more,
+    )
+
+
+def play_by_hand(folder, log, *lines):
+    """Run the demo at a terminal, typing these lines. Its exit status and what the terminal showed."""
+    keyboard, terminal = pty.openpty()
+    demo = subprocess.Popen([sys.executable, DEMO, "--dir", folder, log], stdin=terminal, stdout=terminal)
+    os.close(terminal)
+    os.write(keyboard, "".join(f"{line}\n" for line in lines).encode())
+    shown = bytearray()
+
+    def read():
+        try:
+            while piece := os.read(keyboard, 4096):
+                shown.extend(piece)
+        except OSError:
+            pass  # Linux's way to say that nobody holds the terminal any more
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        status = demo.wait(timeout=50)
+    finally:
+        demo.kill()
+        reader.join()
+        os.close(keyboard)
+    return status, shown.decode()
+
+
+def starts(folder):
+    """How often each task started in the folder's only run."""
+    lines = [line.split(" ", 2) for line in (folder / "ledger.txt").read_text().splitlines()]
+    assert len({thread for thread, _, _ in lines}) == 1
+    return Counter(task for _, _, task in lines)
+
+
+def outbox(folder):
+    path = folder / "outbox.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def write_log(path, *, end="\n"):
+    """2,000 lines: 595 errors, 539 of them of one shape, 1,403 notices and 2 bad lines; CRLF, no final newline."""
+    lines = [ENTRY.format("error", f"mod_jk child workerEnv in error state {number}") for number in range(539)]
+    lines += [ENTRY.format("error", f"[client 10.0.0.{number}] File does not exist: /x") for number in range(56)]
+    lines += [ENTRY.format("notice", f"Found child {number} in slot {number % 9}") for number in range(1403)]
+    lines += ["", "at Cart.total(Cart.java:214)"]
+    random.Random(7).shuffle(lines)
+    path.write_bytes(end.join(lines).encode())
+    return path
+
+
+# --- as a user starts it ----------------------------------------------------------------------------------------------
+
+
+def test_the_demo_kills_its_child_with_signal_9_and_ends_well(tmp_path):
+    folder = tmp_path / "a folder"
+    done = play(folder, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "ended with signal 9 (SIGKILL)" in done.stdout
+    assert "nothing that had finished ran twice" in done.stdout
+    assert "no baseline yet" in done.stdout
+    assert [message["report"].splitlines()[0] for message in outbox(folder)] == [
+        "sample.log: 96 lines, the whole log, 4 bad; no baseline yet"
+    ]
+    assert starts(folder)["send"] == 1
+    assert max(len(line) for line in done.stdout.splitlines()) <= 120
+    assert "\x1b" not in done.stdout
+
+
+def test_a_log_is_counted_to_the_last_line_and_compared_with_the_last_report(tmp_path):
+    log = write_log(tmp_path / "server.log", end="\r\n")
+    first, second = play(tmp_path / "demo", log), play(tmp_path / "demo", log)
+    assert (first.returncode, second.returncode) == (0, 0)
+    before, after = (message["report"] for message in outbox(tmp_path / "demo"))
+    assert before.splitlines()[:2] == [
+        "server.log: 2,000 lines, the whole log, 2 bad; no baseline yet",
+        "595 error 29.8%   1,403 notice 70.2%",
+    ]
+    assert f'539 {TIMES} "mod_jk child workerEnv in error state #"  26.9%' in before
+    assert "595 error 29.8% (=)   1,403 notice 70.2% (=)" in after
+    assert "no baseline yet" not in second.stdout
+
+
+def test_a_log_that_is_no_apache_log_leaves_by_the_exit_node_after_three_retries(tmp_path):
+    (tmp_path / "novel.log").write_text("It was a dark and stormy night.\n" * 50)
+    done = play(tmp_path / "demo", tmp_path / "novel.log")
+    assert done.returncode == 3
+    assert "no line of novel.log looks like an Apache error log" in done.stdout
+    assert starts(tmp_path / "demo") == {"read": 1, "parse": 4, "give_up": 1}
+    assert outbox(tmp_path / "demo") == []
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "there is no such file"),
+        (b"", "it is empty"),
+        (b"\x1f\x8b\x08\x00", "it is compressed"),
+        (b"\x7fELF\0\0", "it is not a text file"),
+    ],
+)
+def test_a_log_that_cannot_be_read_is_refused_before_anything_starts(tmp_path, content, reason):
+    if content is not None:
+        (tmp_path / "x.log").write_bytes(content)
+    done = play(tmp_path / "demo", tmp_path / "x.log")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: cannot triage {tmp_path / 'x.log'}: {reason}")
+    assert not (tmp_path / "demo").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_named_with_the_cure(tmp_path):
+    (tmp_path / "file").touch()
+    done = play(tmp_path / "file" / "demo")
+    assert done.returncode == 2
+    assert "--dir" in done.stderr
+
+
+def test_a_damaged_database_is_told_with_its_cure(tmp_path):
+    (tmp_path / "runs.db").write_bytes(b"no database" * 1000)
+    done = play(tmp_path)
+    assert done.returncode == 1
+    assert "Cure:" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_log_of_one_line_is_killed_and_resumed_like_any_other(tmp_path):
+    (tmp_path / "one.log").write_text(ENTRY.format("warn", "child 7 is slow"))
+    done = play(tmp_path / "demo", tmp_path / "one.log")
+    assert done.returncode == 0
+    assert f'1 {TIMES} "child # is slow"  100.0%' in outbox(tmp_path / "demo")[0]["report"]
+    assert starts(tmp_path / "demo")["count 1-1"] == 2
+
+
+def test_a_person_at_a_terminal_answers_by_hand(tmp_path):
+    status, shown = play_by_hand(tmp_path, SAMPLE, "perhaps", "more", "send")
+    assert status == 0
+    assert "Please answer send, stop or more data." in shown
+    assert "answered by itself" not in shown
+    assert [task for task in starts(tmp_path) if task.startswith("ask")] == ["ask (more data)", "ask (send)"]
+    assert len(outbox(tmp_path)) == 1
+
+
+def test_a_person_who_says_stop_sends_nothing(tmp_path):
+    status, shown = play_by_hand(tmp_path, SAMPLE, "stop")
+    assert status == 0
+    assert "nothing was sent" in shown
+    assert outbox(tmp_path) == []
+    assert "send" not in starts(tmp_path)
+
+
+def test_a_report_sent_at_once_covers_the_newest_half(tmp_path):
+    status, _ = play_by_hand(tmp_path, SAMPLE, "send")
+    assert status == 0
+    assert outbox(tmp_path)[0]["report"].startswith("sample.log: 48 lines, the newest of 96,")
+
+
+# --- its parts -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("after", [0, 1, 3, 5])
+def test_whenever_the_kill_comes_what_was_stored_is_not_run_again(tmp_path, after):
+    import log_triage
+    from triage_screen import Screen
+
+    demo = log_triage.Demo(tmp_path, SAMPLE, Screen(sys.stdout))
+    kill = demo.run_and_kill(after)
+    assert demo.worker.returncode == -signal.SIGKILL
+    assert after <= len(kill.stored) < kill.chunks
+    assert kill.running
+
+    demo.finish(demo.start("resume"))
+    counted = demo.starts()
+    assert {counted[task] for task in [*kill.finished, *kill.stored]} == {1}
+    assert {counted[task] for task in kill.running} == {2}
+    values = demo.state().values
+    assert values["levels"].total() + values["bad"] == 48
+    assert len(values["counted"]) == len(set(values["counted"])) == kill.chunks
+
+
+def test_every_line_is_counted_once_however_long_the_log_is():
+    import triage_graph
+
+    for total in range(1, 60):
+        state = {"entries": [None] * total, "window": (0, total)}
+        sent = [chunk.arg for chunk in triage_graph.chunks(state)]
+        assert sum(len(chunk["entries"]) for chunk in sent) == total
+        assert len({chunk["lines"] for chunk in sent}) == min(total, triage_graph.CHUNKS)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (ENTRY.format("error", "child 6725 in slot 10"), ("error", "child # in slot #")),
+        ("[Sun Dec 04 04:47:44.1 2005] [core:warn] [pid 7] slow", ("warn", "[pid #] slow")),
+        ("[Sun Dec 04 04:47:44 2005] [loud] not a level", None),
+        ("[Sun Dec 04 04:4", None),
+        ("", None),
+    ],
+)
+def test_a_line_is_a_level_and_a_shape_or_it_is_bad(line, expected):
+    import triage_graph
+
+    assert triage_graph.as_entry(line) == expected
+
+
+def test_a_log_that_shrank_meanwhile_is_a_failure_that_is_tried_again(tmp_path):
+    import triage_graph
+
+    log = write_log(tmp_path / "server.log")
+    with pytest.raises(triage_graph.ParseError, match="has shrunk"):
+        triage_graph.read_entries(log, log.stat().st_size + 1)
+
+
+def test_a_message_is_sent_once_also_after_a_crash_in_the_middle_of_writing_it(tmp_path):
+    import triage_graph
+
+    path = tmp_path / "outbox.jsonl"
+    path.write_bytes(b'{"id": "a", "rep')
+    for key in ("a", "b", "a"):
+        triage_graph.append_once(path, key, "text")
+    assert triage_graph.keys_in(path.read_bytes()) == ["a", "b"]
+
+
+def test_where_utf8_cannot_be_shown_the_demo_speaks_ascii(tmp_path):
+    done = play(tmp_path, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.isascii()
