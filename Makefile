@@ -151,6 +151,6 @@ coverage: $(DEV)
 	@$(BIN)/coverage report --include='$(EVERY_BRANCH)' --fail-under=100
 
 clean:
-	@rm -rf .venv .venv-* build dist *.egg-info .coverage .coverage.* htmlcov
+	@rm -rf .venv .venv-* .bench-venv .demo build dist *.egg-info .coverage .coverage.* htmlcov
 	@rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@for depth in '*' '*/*' '*/*/*' '*/*/*/*'; do rm -rf $$depth/__pycache__; done

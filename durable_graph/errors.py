@@ -85,6 +85,7 @@ __all__ = [
     "UnknownStoredTypeError",
     "UnserializableValueError",
     "UsageError",
+    "shortened",
 ]
 
 
@@ -110,6 +111,12 @@ class DurableGraphError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # Errors cross process borders (multiprocessing, queues); the default would lose keyword arguments.
         return (_rebuild, (type(self), self.args, self.__dict__.copy()))
+
+
+def shortened(value: object, limit: int = 80) -> str:
+    """A value as it stands in a message: its repr, on one line of bounded length."""
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def _rebuild(cls: type[DurableGraphError], args: tuple[Any, ...], attributes: dict[str, Any]) -> DurableGraphError:

@@ -9,6 +9,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("durable_graph", "checkpointers")
 
 _NOT_OURS = (
+    ".bench-venv",
+    ".demo",
     ".git",
     ".venv",
     ".hypothesis",

@@ -35,29 +35,54 @@ def apply_tasks(program: Program, values: dict[str, Any], tasks: Sequence[Task])
     Raises:
         Blamed: a channel or the state's schema refused; `values` is then of no further use.
     """
-    gathered = _gather([task.writes or () for task in tasks])
+    try:
+        changes = _apply(program, values, [task.writes or () for task in tasks])
+    except _Refused as refused:
+        key = refused.key
+        writers = [task for task in tasks if any(key is None or write.key == key for write in task.writes or ())]
+        error = _explain(refused.error, key, [task.name for task in writers])
+        raise Blamed(error, [task.path for task in writers]) from refused.error
+    for key in program.transient:
+        if key in values and key not in changes:
+            _pass(program.channels[key], key, values, changes)
+    return changes
+
+
+def apply_writes(program: Program, values: dict[str, Any], writes: Sequence[Write]) -> dict[str, Change]:
+    """Fold writes that belong to no task (a Command given as input) into `values`.
+
+    Raises:
+        Blamed: as in `apply_tasks`; nobody is to blame but the caller.
+    """
+    try:
+        return _apply(program, values, [writes])
+    except _Refused as refused:
+        raise Blamed(_explain(refused.error, refused.key, ["Command"]), ()) from refused.error
+
+
+class _Refused(Exception):
+    def __init__(self, error: Exception, key: str | None) -> None:
+        self.error = error
+        self.key = key
+
+
+def _apply(program: Program, values: dict[str, Any], lists: Iterable[Sequence[Write]]) -> dict[str, Change]:
     changes: dict[str, Change] = {}
     checks = program.checks
-    for key, writes in gathered.items():
+    for key, writes in _gather(lists).items():
         try:
             change = _fold(program.channels[key], key, values, writes)
             if checks is not None and key in checks.result_keys:
                 change = _checked(checks, key, values, change)
             changes[key] = change
         except Exception as error:
-            writers = [task for task in tasks if any(write.key == key for write in task.writes or ())]
-            raise Blamed(_explain(error, key, writers), [task.path for task in writers]) from error
-    for key in program.transient:
-        if key in values and key not in changes:
-            _pass(program.channels[key], key, values, changes)
+            raise _Refused(error, key) from error
     if checks is not None and checks.checks_state and changes:
-        _check_state(checks, values, tasks)
+        try:
+            checks.validate_state(values)
+        except Exception as error:
+            raise _Refused(error, None) from error
     return changes
-
-
-def apply_writes(program: Program, values: dict[str, Any], writes: Sequence[Write]) -> dict[str, Change]:
-    """Fold writes that belong to no task (a Command given as input) into `values`."""
-    return {key: _fold(program.channels[key], key, values, found) for key, found in _gather((writes,)).items()}
 
 
 def preview(
@@ -161,19 +186,10 @@ def _checked(checks: Checks, key: str, values: dict[str, Any], change: Change) -
     return Change(value)
 
 
-def _check_state(checks: Checks, values: dict[str, Any], tasks: Sequence[Task]) -> None:
-    try:
-        checks.validate_state(values)
-    except Exception as error:
-        writers = [task for task in tasks if task.writes]
-        raise Blamed(_explain(error, None, writers), [task.path for task in writers]) from error
-
-
-def _explain(error: Exception, key: str | None, writers: Sequence[Task]) -> Exception:
-    names = ", ".join(sorted({repr(task.name) for task in writers}))
-    place = f"written by {'nodes' if len(writers) > 1 else 'node'} {names}"
+def _explain(error: Exception, key: str | None, writers: Sequence[str]) -> Exception:
+    names = ", ".join(sorted({repr(name) for name in writers}))
     if isinstance(error, NodeFailure):
-        error.what = f"{error.what} ({place})"
+        error.what = f"{error.what} (written by {names})"
     else:
         error.add_note(f"While the writes of {names} were applied" + (f" to key {key!r}." if key else "."))
     return error

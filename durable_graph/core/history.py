@@ -7,12 +7,13 @@ what its tasks did is in `tasks[].result`.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from durable_graph.core import identity, streaming
 from durable_graph.core.applying import preview
-from durable_graph.errors import InvalidUpdateError
+from durable_graph.core.commands import live_frontier
 from durable_graph.types import ROOT, StateSnapshot, StateTask
 
 if TYPE_CHECKING:
@@ -41,18 +42,18 @@ def snapshot(
 ) -> StateSnapshot:
     """A checkpoint as a user sees it."""
     values = {**program.initial_values(), **stored.values}
-    tasks = [_state_task(*one, stored, live=live) for one in _paths(stored.step.frontier)]
+    named = _paths(live_frontier(stored) if live else stored.step.frontier)
+    tasks = [_state_task(*one, stored, live=live) for one in named]
     tasks = [task._replace(id=identity.task_id(thread, stored.address, path)) for path, task in tasks]
-    done = [record for _, record in sorted(stored.pending.items()) if record.writes is not None]
-    if live:
-        for record in done:
-            try:
-                writes = [write for write in record.writes or () if write.key in program.channels]
-                values = preview(program.channels, values, writes, copy)
-            except InvalidUpdateError:
-                continue  # two finished tasks contradict each other; the step will fail, reading must not
-    finished = {record.path for record in done} if live else set[str]()
-    paths = [path for path, _ in _paths(stored.step.frontier)]
+    done = [stored.pending[path] for path in sorted(stored.pending, key=identity.path_order)] if live else []
+    done = [record for record in done if record.writes is not None]
+    writes = [write for record in done for write in record.writes or () if write.key in program.channels]
+    with suppress(
+        Exception
+    ):  # where results contradict each other or a reducer raises, the step fails, reading must not
+        values = preview(program.channels, values, writes, copy)
+    finished = {record.path for record in done}
+    paths = [path for path, _ in named]
     created = datetime.fromtimestamp(stored.step.created_at / 1000, UTC).isoformat() if stored.step.created_at else None
     return StateSnapshot(
         values=_visible(program, values, copy),
@@ -62,9 +63,7 @@ def snapshot(
         created_at=created,
         parent_config=config_of(thread, stored.parent) if stored.parent is not None else None,
         tasks=tuple(tasks),
-        interrupts=tuple(
-            asked for task in tasks for asked in task.interrupts if live is False or asked.id not in stored.answers
-        ),
+        interrupts=tuple(asked for task in tasks for asked in task.interrupts),
     )
 
 

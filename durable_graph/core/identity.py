@@ -20,6 +20,7 @@ __all__ = [
     "interrupt_id",
     "is_interrupt_id",
     "parse_checkpoint_id",
+    "path_order",
     "push_path",
     "task_id",
 ]
@@ -52,6 +53,12 @@ def parse_checkpoint_id(text: str) -> Address:
 def push_path(node: str, index: int) -> str:
     """The path of the task for the `index`-th Send of a step. Node names hold no '#'."""
     return f"{node}#{index}"
+
+
+def path_order(path: str) -> tuple[int, int, str]:
+    """The key that sorts task paths as a step applies them: nodes by name, then Sends as they were sent."""
+    node, mark, index = path.partition("#")
+    return (1, int(index), node) if mark else (0, 0, node)
 
 
 def task_id(thread: str, address: Address, path: str) -> str:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from durable_graph.core import identity
-from durable_graph.errors import InterruptMismatchError, UnknownInterruptError
+from durable_graph.errors import InterruptMismatchError, UnknownInterruptError, shortened
 from durable_graph.types import MISSING, Interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Questions", "resolve_answers"]
+__all__ = ["Questions", "listing", "resolve_answers"]
 
 
 class Questions:
@@ -53,12 +53,17 @@ class Questions:
         waiting = [known for known in self._known if known in self._answers and known not in self.answered]
         if found not in self._known and waiting:
             what = (
-                f"the node asks {value!r}, but when it ran before it asked something else, and the answer to that "
-                f"({', '.join(waiting)}) would be lost"
+                f"the node asks {shortened(value)}, but when it ran before it asked something else, and the answer to "
+                f"that ({', '.join(waiting)}) would be lost"
             )
             raise InterruptMismatchError(what)
         self.open.append(Interrupt(value, found, schema))
         return found, MISSING
+
+
+def listing(interrupts: Sequence[Interrupt]) -> str:
+    """Questions as they stand in a message: id and, shortened, what is asked."""
+    return ", ".join(f"{interrupt.id} ({shortened(interrupt.value)})" for interrupt in interrupts)
 
 
 def resolve_answers(answer: Any, pending: Sequence[Interrupt]) -> dict[str, Any]:
@@ -72,7 +77,7 @@ def resolve_answers(answer: Any, pending: Sequence[Interrupt]) -> dict[str, Any]
             is not open.
     """
     ids = [interrupt.id for interrupt in pending]
-    listed = ", ".join(f"{interrupt.id} ({interrupt.value!r})" for interrupt in pending)
+    listed = listing(pending)
     if not ids:
         what = "there is nothing to resume: no interrupt of this thread is open"
         raise UnknownInterruptError(what, cure="Go on with invoke(None, config), or start a new run with an input.")

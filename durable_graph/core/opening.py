@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from durable_graph.core.interrupts import resolve_answers
+from durable_graph.core import identity
+from durable_graph.core.interrupts import listing, resolve_answers
 from durable_graph.errors import EmptyInputError, UnfinishedRunError
 from durable_graph.types import MISSING
 
@@ -26,8 +27,9 @@ def unfinished(stored: StoredCheckpoint | None) -> bool:
 
 def open_interrupts(stored: StoredCheckpoint) -> list[Interrupt]:
     """The questions of a checkpoint that nobody answered yet, in path order of their tasks."""
-    tasks = [task for _, task in sorted(stored.pending.items()) if task.writes is None]
-    return [asked for task in tasks for asked in task.interrupts if asked.id not in stored.answers]
+    tasks = [stored.pending[path] for path in sorted(stored.pending, key=identity.path_order)]
+    waiting = [task for task in tasks if task.writes is None]
+    return [asked for task in waiting for asked in task.interrupts if asked.id not in stored.answers]
 
 
 def check_request(request: Request, stored: StoredCheckpoint | None) -> None:
@@ -62,7 +64,7 @@ def _why_unfinished(request: Request, stored: StoredCheckpoint) -> str:
     names = sorted({*frontier.nodes, *(send.node for send in frontier.sends)})
     asked = open_interrupts(stored)
     if asked:
-        state = f"waits for an answer to {', '.join(f'{one.id} ({one.value!r})' for one in asked)}"
+        state = f"waits for an answer to {listing(asked)}"
     elif stored.step.stop:
         state = f"stopped at a breakpoint {stored.step.stop} {', '.join(names)}"
     else:

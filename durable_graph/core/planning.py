@@ -118,6 +118,7 @@ def follow(
     nodes: set[str] = set()
     sends: list[Send] = []
     waiting = dict(arrived)
+    came: dict[str, set[str]] = {}
     for task in finished:
         spec = task.spec
         if spec.edges:
@@ -128,12 +129,14 @@ def follow(
             else:
                 sends.append(route)
         for name in spec.joins:
-            join = program.joins[name]
-            seen = {*waiting.get(name, ()), spec.name}
-            if seen.issuperset(join.sources):
-                nodes.add(join.target)
-                _ = waiting.pop(name, None)
-            else:
-                waiting[name] = tuple(sorted(seen))
+            came.setdefault(name, set()).add(spec.name)
+    for name, sources in came.items():  # at the end of the step: a source that ran twice in it arrived once
+        join = program.joins[name]
+        seen = {*waiting.get(name, ()), *sources}
+        if seen.issuperset(join.sources):
+            nodes.add(join.target)
+            _ = waiting.pop(name, None)
+        else:
+            waiting[name] = tuple(sorted(seen))
     nodes.discard(END)
     return nodes, sends, waiting

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from durable_graph.core import opening, streaming
 from durable_graph.core.applying import Blamed, apply_tasks, apply_writes, merge_changes, preview
+from durable_graph.core.commands import COMMAND_PATH, combined, command_of, extended
 from durable_graph.core.effects import Batch
 from durable_graph.core.mail import Failed, Finished, Interrupted, Said
 from durable_graph.core.planning import breakpoint_hit, follow, plan
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
     from durable_graph.types import Interrupt
 
 __all__ = ["Outcome", "Run"]
-
-COMMAND_PATH = ""
-"""The path under which writes and routes of a Command given as input are stored: they belong to no task."""
 
 
 class Outcome:
@@ -109,8 +107,11 @@ class Run:
         if self.stored is not None:
             self.step += 1
         given = {write.key: write.value for write in self.request.writes}
-        kept = {write.key: write.value for write in stored_writes(self.request.writes, self.program.unstored)}
         frontier = Frontier(sends=(Send(START, given),))
+        # Where the next checkpoint comes in the same commit, it holds the input: storing it here too would double it.
+        kept = None
+        if start.routed:
+            kept = {write.key: write.value for write in stored_writes(self.request.writes, self.program.unstored)}
         first = self._record("input", {}, Frontier(sends=(Send(START, kept),)))
         self.frontier = frontier
         self._plan(self.address)
@@ -126,46 +127,50 @@ class Run:
         """Go on where the thread stopped: answers, writes and routes of the Command, results that are stored."""
         stored = self.stored
         given = opening.answers_of(self.request, stored)
-        command = self._command_record()
-        if stored is not None and command is None and not opening.unfinished(stored):
+        command = command_of(self.request)
+        if stored is None or not opening.unfinished(stored):
+            if command is not None:
+                return self._open_command(command)
             self.over = True
             return None
-        self._known = dict(stored.pending) if stored is not None else {}
-        passed = stored is not None and (stored.step.stop is not None or bool(self._known))
+        self._known = dict(stored.pending)
+        passed = stored.step.stop is not None or bool(self._known)
         self.answers.update(given)
-        for record in (self._known.pop(COMMAND_PATH, None), command):
-            if record is not None:
-                self._take_command(record)
+        whole = combined(self._known.pop(COMMAND_PATH, None), command)
+        if whole is not None:
+            self._carried = apply_writes(self.program, self.values, self._still_known(whole.writes) or ())
+            self.frontier = extended(self.frontier, whole)
         self._plan(self.address)
-        if "values" in self._modes:
-            self.events.append(("values", self._output()))
+        self._show_start_values()
         self._show_stored()
         if not passed and breakpoint_hit(self._before, self.tasks):
             # The step was planned without this breakpoint (it came with this call, or with a goto). The record of a
             # Command, even an empty one, says from now on that the breakpoint was reached: the next call passes it.
-            command = command or TaskRecord(COMMAND_PATH, "", "", writes=())
+            command = whole = whole or TaskRecord(COMMAND_PATH, "", "", writes=())
             self.over = True
             self._note("updates", {"__interrupt__": ()})
         if command is None and not given:
             return Batch()
-        if command is not None:
-            command.writes = stored_writes(command.writes or (), self.program.unstored)
-        return Batch(
-            pending=PendingRecord((command,) if command else (), given), status="waiting" if self.over else None
-        )
+        stored_command: tuple[TaskRecord, ...] = ()
+        if command is not None and whole is not None:
+            whole.writes = stored_writes(whole.writes or (), self.program.unstored)
+            stored_command = (whole,)
+        return Batch(pending=PendingRecord(stored_command, given), status="waiting" if self.over else None)
 
-    def _command_record(self) -> TaskRecord | None:
-        request = self.request
-        if not (request.writes or request.routes):
-            return None
-        return TaskRecord(COMMAND_PATH, "", "", writes=tuple(request.writes), routes=tuple(request.routes))
+    def _open_command(self, command: TaskRecord) -> Batch:
+        """Writes and routes for a thread that has no step to go on with: a checkpoint of their own."""
+        changes = apply_writes(self.program, self.values, command.writes or ())
+        if self.stored is not None:
+            self.step += 1
+        self.frontier = extended(Frontier(), command)
+        record = self._record("update", changes, self.frontier)
+        record.stop = self._breakpoint()
+        self._show_start_values()
+        return Batch([record], status=self._ending(record.stop))
 
-    def _take_command(self, record: TaskRecord) -> None:
-        """Writes of a Command are applied before the step; its targets run in the step that waits."""
-        self._carried.update(apply_writes(self.program, self.values, self._still_known(record.writes) or ()))
-        nodes = {*self.frontier.nodes, *(route for route in record.routes if isinstance(route, str))}
-        sends = (*self.frontier.sends, *(route for route in record.routes if isinstance(route, Send)))
-        self.frontier = Frontier(tuple(sorted(nodes)), sends, self.frontier.arrived)
+    def _show_start_values(self) -> None:
+        if "values" in self._modes:
+            self.events.append(("values", self._output()))
 
     def _show_stored(self) -> None:
         for task in self.tasks:
@@ -243,7 +248,6 @@ class Run:
                 what = f"{self.steps} supersteps ran, the limit of this run, and {names} would be next"
                 raise GraphRecursionError(what, state=self._output())
             self.steps += 1
-        self.busy = len(tasks)
         if self._modes:
             for task in tasks:
                 self._show_start(task)

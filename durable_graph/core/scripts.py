@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from durable_graph.core import opening
 from durable_graph.core.applying import Blamed
 from durable_graph.core.effects import Cancel, Emit, Flush, Launch, Load, Persist, Receive, Script
+from durable_graph.core.interrupts import listing
 from durable_graph.core.run import Outcome, Run
 from durable_graph.errors import UnfinishedRunError
 
@@ -61,7 +62,7 @@ def _finish(program: Program, request: Request, stored: StoredCheckpoint | None)
     before = yield from run_graph(program, request.continuing())
     stored = yield from Load()
     if opening.unfinished(stored):
-        asked = ", ".join(f"{one.id} ({one.value!r})" for one in before.interrupts) or "to be continued"
+        asked = listing(before.interrupts) or "to be continued"
         what = f"new input for thread {request.thread!r}, whose last run was continued and waits again: {asked}"
         raise UnfinishedRunError(what)
     return stored
@@ -77,10 +78,16 @@ def _advance(run: Run) -> Script[None]:
     addresses: Sequence[Address] | None = None
     while not run.over:
         tasks = run.launch()
+        if run.events:  # that a task starts is seen before it ends: Launch may run it on the spot
+            yield from Emit(run.take_events())
         if tasks:
+            run.busy = len(tasks)
             run.receive((yield from Launch(tasks)))
         while run.busy:
-            run.receive((yield from _between(run)) or (yield from Receive()))
+            mails = yield from _between(run)
+            if not mails and run.busy:  # what was taken back may have been all that was outstanding
+                mails = yield from Receive()
+            run.receive(mails)
         batch = run.close_step()
         if durable:
             addresses = yield from Persist(batch)

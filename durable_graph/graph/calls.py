@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
@@ -27,19 +28,23 @@ if TYPE_CHECKING:
 
     from durable_graph.core.program import NodeNames, Program
     from durable_graph.graph.lowering import Context
+    from durable_graph.schema import Schema
 
-__all__ = ["STREAM_MODES", "Call", "Listening", "make_call", "read_context", "read_listening"]
+__all__ = ["STREAM_MODES", "Call", "Listening", "instance_of", "make_call", "read_context", "read_listening"]
 
 STREAM_MODES: Final = get_args(StreamMode)
 
 
 @dataclass(slots=True, frozen=True)
 class Listening:
-    """What a stream shows and in which shape. several: modes came as a list, so parts name their mode."""
+    """What a stream shows and in which shape. several: modes came as a list, so parts name their mode. output: the
+    schema of what the values are.
+    """
 
     modes: frozenset[str]
     several: bool
     version: str
+    output: Schema
 
     def part(self, mode: str, payload: Any) -> Any:
         """One event in the shape that was asked for."""
@@ -51,6 +56,7 @@ class Listening:
                     shown = dict(cast("dict[str, Any]", payload))
                     part["interrupts"] = shown.pop("__interrupt__")
                     part["data"] = shown
+                part["data"] = instance_of(self.output, part["data"])
             return part
         return (mode, payload) if self.several else payload
 
@@ -67,13 +73,20 @@ class Call:
     given: Any
 
 
-def read_listening(stream_mode: Any, version: str) -> Listening:
+def instance_of(output: Schema, value: Any) -> Any:
+    """An output as an instance of the output schema, where its required fields are there."""
+    if isinstance(value, dict) and output.required <= cast("dict[str, Any]", value).keys():
+        return output.build(cast("dict[str, Any]", value))
+    return cast("Any", value)
+
+
+def read_listening(stream_mode: Any, version: str, output: Schema) -> Listening:
     """Check stream modes.
 
     Raises:
         InvalidConfigError: an unknown mode or version.
     """
-    several = not isinstance(stream_mode, str)
+    several = isinstance(stream_mode, Iterable) and not isinstance(stream_mode, str)
     modes = list(stream_mode) if several else [stream_mode]
     for mode in modes:
         if mode not in STREAM_MODES:
@@ -82,7 +95,7 @@ def read_listening(stream_mode: Any, version: str) -> Listening:
     if version not in ("v1", "v2"):
         what = f"unknown stream version {version!r}; known: v1, v2"
         raise InvalidConfigError(what)
-    return Listening(frozenset(modes), several, version)
+    return Listening(frozenset(modes), several, version, output)
 
 
 def make_call(

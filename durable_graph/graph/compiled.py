@@ -12,6 +12,7 @@ import copy as copying
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, cast
 
 from typing_extensions import TypeVar
@@ -19,7 +20,7 @@ from typing_extensions import TypeVar
 from durable_graph.core import streaming
 from durable_graph.core.scripts import run_graph
 from durable_graph.errors import InternalError, InvalidConfigError
-from durable_graph.graph.calls import Call, Listening, make_call, read_listening
+from durable_graph.graph.calls import Call, Listening, instance_of, make_call, read_listening
 from durable_graph.graph.views import ThreadView
 from durable_graph.persistence.checkpointer import Checkpointer
 from durable_graph.persistence.codec import CODEC
@@ -142,7 +143,7 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         )
         select = self._select(output_keys)
         if stream_mode != "values":
-            return [listening.part(*event) for events in self._events(call) for event in events]
+            return list(self._parts(call, listening))
         running = self._events(_quiet(call))
         try:
             while True:
@@ -170,7 +171,7 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         )
         select = self._select(output_keys)
         if stream_mode != "values":
-            return [listening.part(*event) async for events in self._aevents(call) for event in events]
+            return [listening.part(*_stamped(event)) async for events in self._aevents(call) for event in events]
         outcome: list[Outcome] = []
         async for _ in self._aevents(_quiet(call), outcome):
             pass
@@ -260,7 +261,7 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
 
         contexts = [contextvars.copy_context() for _ in inputs]
         with ThreadPoolExecutor(max_workers=limit or min(32, len(inputs))) as executor:
-            return list(executor.map(lambda index: contexts[index].run(one, index), range(len(inputs))))
+            return list(executor.map(contextvars.Context.run, contexts, repeat(one), range(len(inputs))))
 
     async def abatch(
         self,
@@ -359,7 +360,7 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         durability: Durability | None,
         on_unfinished: OnUnfinished,
     ) -> tuple[Listening, Call]:
-        listening = read_listening(stream_mode, version)
+        listening = read_listening(stream_mode, version, self._schemas.output)
         passed = self._normalise(config)
         if _LANGCHAIN in sys.modules:
             from durable_graph.langchain.callbacks import without_default_limit
@@ -464,18 +465,11 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         else:
             value = {key: values[key] for key in select if key in values}
         if version == "v2":
-            return GraphOutput(self._built(value), outcome.interrupts)
+            return GraphOutput(instance_of(self._schemas.output, value), outcome.interrupts)
         if not outcome.interrupts:
             return value
         shown = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
         return {**shown, "__interrupt__": list(outcome.interrupts)}
-
-    def _built(self, value: Any) -> Any:
-        """An output as an instance of the output schema, where its required fields are there."""
-        schema = self._schemas.output
-        if isinstance(value, dict) and schema.required <= cast("dict[str, Any]", value).keys():
-            return schema.build(cast("dict[str, Any]", value))
-        return cast("Any", value)
 
 
 def _checkpointer(given: CheckpointerLike) -> Checkpointer | None:

@@ -3,9 +3,9 @@
 What it does with the new value of a key:
 
     at most 256 bytes         inline in the row
-    a list                    a log: an append stores a chunk with the new elements, anything else starts a
-    new log another large value       a row of its own the same bytes as before  nothing; the key counts as
-    written, so its version is the new checkpoint's
+    a list                    a log: an append stores a chunk with the new elements, anything else starts a new log
+    another large value       a row of its own
+    the same bytes as before  nothing; the key counts as written, so its version is the new checkpoint's
 
 An append is known because the reducer reported it, or because the new encoding starts with the old one.
 Encodings are compared, never values: [0.0] == [-0.0] and [1] == [True], and a reducer may have edited the old

@@ -267,7 +267,8 @@ def _unknown(key: Any) -> UnknownStoredTypeError:
     module, _, name = str(key).partition(":")
     what = f"A stored value has type {key!r}, which is not registered in this process."
     if module.startswith(_LANGCHAIN):
-        return UnknownStoredTypeError(what, cure=f"Import it first: from {'.'.join(module.split('.')[:2])} import {name}")
+        package = ".".join(module.split(".")[:2])
+        return UnknownStoredTypeError(what, cure=f"Import it first: from {package} import {name}")
     return UnknownStoredTypeError(
         what,
         cure=f"Before loading: durable_graph.register_type({name.rpartition('.')[2] or 'YourClass'}); when the class "

@@ -18,7 +18,8 @@ from typing_extensions import TypeVar
 
 from durable_graph.core.effects import Cancel, Emit, Flush, Launch, Load, Persist, Receive
 from durable_graph.core.mail import Said
-from durable_graph.runtime import pool
+from durable_graph.errors import ThreadBusy
+from durable_graph.runtime import owner, pool
 from durable_graph.runtime.attempt import attempt, perform
 from durable_graph.runtime.blocking import RunAbandoned, call_here, retry_delay
 
@@ -39,6 +40,10 @@ __all__ = ["AsyncDriver", "in_thread"]
 
 T = TypeVar("T")
 
+_TURNS = 2
+"""A `break` leaves a stream to the event loop, which closes it in its second turn from now. A run that finds its thread
+busy looks again after them, so that a stream that was just left is not in its way."""
+
 
 class AsyncDriver:
     """Performs one script. After `drive` ended, `outcome` is what the script returned."""
@@ -56,6 +61,7 @@ class AsyncDriver:
         self._woken = False
         self._waiting: deque[Task] = deque()
         self._running: set[asyncio.Task[None]] = set()
+        self._delayed: dict[Task, asyncio.Task[Any] | None] = {}
         self._threads = 0
         self._slots = 0
         self._handlers: dict[type[Effect[Any]], Callable[[Any], Any]] = {
@@ -111,9 +117,25 @@ class AsyncDriver:
     async def _load(self, _: Load) -> Any:
         session = self._session
         assert session is not None  # noqa: S101 - only scripts of runs that have one load
-        stored = session.begin() if session.checkpointer.instant else await in_thread(session.begin)
+        stored = await self._begin(session)
         self._outbox = session.outbox
         return stored
+
+    async def _begin(self, session: Session) -> Any:
+        """Read the thread. A run of this process that was told to end and has not yet is waited for."""
+        turns = _TURNS
+        while True:
+            try:
+                return session.begin() if session.checkpointer.instant else await in_thread(session.begin)
+            except ThreadBusy as busy:
+                ending = owner.ending(busy.owner)
+                if ending is None and not turns:
+                    raise
+            if ending is not None:
+                await _settle(ending)
+            else:
+                turns -= 1
+                await asyncio.sleep(0)
 
     async def _persist(self, effect: Persist) -> Any:
         outbox = self._outbox
@@ -190,7 +212,11 @@ class AsyncDriver:
 
     async def _perform(self, task: Task) -> Mail:
         if task.delay:
-            await asyncio.sleep(retry_delay(task))
+            self._delayed[task] = asyncio.current_task()
+            try:
+                await asyncio.sleep(retry_delay(task))
+            finally:
+                del self._delayed[task]
             task.delay = 0.0
         if task.spec.work.threaded:
             return await in_thread(lambda: perform(task, self._shared, call_here))
@@ -229,9 +255,15 @@ class AsyncDriver:
                 taken.append(self._waiting.popleft())
             except IndexError:
                 break
+        for task, job in self._delayed.items():
+            if job is not None:
+                _ = job.cancel()
+            taken.append(task)
         return taken
 
     def _break_off(self) -> None:
+        if self._session is not None:
+            self._session.end()
         for task in tuple(self._running):
             _ = task.cancel()
 

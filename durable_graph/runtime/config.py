@@ -80,11 +80,12 @@ def merge(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
 
 def _join_callbacks(base: Any, more: Any) -> Any:
     """Handlers of both. Each is a list, or a callback manager of LangChain's, which keeps its place in the trace."""
-    if isinstance(base, list) and isinstance(more, list):
+    managed = hasattr(more, "add_handler")
+    if not managed and not hasattr(base, "add_handler"):
         return [*base, *more]
-    manager, other = (base, more) if isinstance(more, list) else (more, base)
+    manager, other = (more, base) if managed else (base, more)
     joined = manager.copy()
-    for handler in other if isinstance(other, list) else other.inheritable_handlers:
+    for handler in getattr(other, "inheritable_handlers", other):
         joined.add_handler(handler, inherit=True)
     return joined
 

@@ -22,6 +22,7 @@ from durable_graph.errors import (
     NoCheckpointerError,
     OutsideRunError,
     UnserializableValueError,
+    shortened,
 )
 from durable_graph.persistence.isolation import own
 from durable_graph.types import MISSING, StreamWriter
@@ -69,7 +70,7 @@ class Runtime(Generic[ContextT]):
     context: ContextT = field(default=None)  # pyright: ignore[reportAssignmentType] - None where no context is used
     store: Any = None
     stream_writer: StreamWriter = field(default=lambda _: None)
-    execution_info: ExecutionInfo | None = None
+    execution_info: ExecutionInfo = field(default_factory=lambda: ExecutionInfo(""))
 
     def override(self, **changes: Any) -> Runtime[ContextT]:
         """A copy with other fields."""
@@ -154,6 +155,9 @@ class TaskContext:
             self._config = {**base, "metadata": metadata, "configurable": dict(base.get("configurable", {}))}
             for key in ("run_id", "run_name"):  # they name the graph's run, not what a node calls with this config
                 _ = self._config.pop(key, None)
+            for key in ("tags", "callbacks"):
+                if isinstance(base.get(key), list):
+                    self._config[key] = [*base[key]]
         return self._config
 
     @property
@@ -241,7 +245,7 @@ def interrupt(value: Any, *, key: str | None = None, response_schema: Any = None
         return check(answer)
     except InvalidValueError as error:
         context.rejected.append(found)
-        error.what = f"the answer to {value!r} of node {context.task.name!r} does not fit: {error.what}"
+        error.what = f"the answer to {shortened(value)} of node {context.task.name!r} does not fit: {error.what}"
         error.cure = "Answer again with a value that fits; the question is open as before."
         raise
 

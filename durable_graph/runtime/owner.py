@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import os
 import secrets
+from concurrent.futures import Future
 from functools import cache
 from pathlib import Path
 
-__all__ = ["claim_name", "describe_owner", "forget", "is_dead"]
+__all__ = ["claim_name", "describe_owner", "end", "ending", "forget", "is_dead"]
 
 _ACTIVE: set[str] = set()
+_ENDING: dict[str, Future[None]] = {}
 os.register_at_fork(after_in_child=_ACTIVE.clear)
+os.register_at_fork(after_in_child=_ENDING.clear)
 
 
 def claim_name() -> str:
@@ -28,6 +31,20 @@ def claim_name() -> str:
 def forget(owner: str) -> None:
     """This run is over."""
     _ACTIVE.discard(owner)
+    waited_for = _ENDING.pop(owner, None)
+    if waited_for is not None:
+        waited_for.set_result(None)
+
+
+def end(owner: str) -> None:
+    """This run was told to end: it stores what is worth storing, then it is over."""
+    if owner in _ACTIVE:
+        _ = _ENDING.setdefault(owner, Future())
+
+
+def ending(owner: str) -> Future[None] | None:
+    """Done when a run of this process is over that was told to end; None for all others."""
+    return _ENDING.get(owner)
 
 
 def is_dead(owner: str) -> bool:

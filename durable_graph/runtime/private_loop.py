@@ -54,7 +54,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def _outcome(coroutine: Coroutine[Any, Any, T]) -> _Outcome[T]:
-    """The result, or what was raised: SystemExit and KeyboardInterrupt, left to themselves, end the loop for everybody."""
+    """The result, or what was raised: SystemExit and KeyboardInterrupt left alone would end the loop for everybody."""
     try:
         return (await coroutine,)
     except BaseException as error:  # noqa: BLE001 - handed to the caller

@@ -49,17 +49,29 @@ class Session:
         """
         self.close()
         checkpointer = self.checkpointer
-        loaded = checkpointer.load(self.key)
+        loaded = self._look()
         stored, writer = None, None
         if loaded is not None:
-            holder = loaded.thread.owner
-            if holder is not None and not owner.is_dead(holder):
-                what = f"thread {self.key!r} is held by another run, of {owner.describe_owner(holder)}"
-                raise ThreadBusy(what, owner=holder)
             stored, writer = ask(checkpointer, _reading(read_head(loaded, CODEC, tasks=False), loaded))
         self._check_wanted(stored)
         self._outbox = Outbox(checkpointer, committer_for(checkpointer), self.key, loaded, writer, self.durability)
         return stored
+
+    def _look(self) -> LoadedThread | None:
+        """The thread, which nobody alive holds.
+
+        A dead owner is looked at twice: it may have lived, and written, between the look and the question.
+        """
+        before: str | None = None
+        while True:
+            loaded = self.checkpointer.load(self.key)
+            holder = loaded.thread.owner if loaded is not None else None
+            if holder is None or holder == before:
+                return loaded
+            if not owner.is_dead(holder):
+                what = f"thread {self.key!r} is held by another run, of {owner.describe_owner(holder)}"
+                raise ThreadBusy(what, owner=holder)
+            before = holder
 
     @property
     def outbox(self) -> Outbox:
@@ -77,6 +89,11 @@ class Session:
             "run goes on from the newest"
         )
         raise InvalidConfigError(what, cure="Leave checkpoint_id out to go on from the newest checkpoint.")
+
+    def end(self) -> None:
+        """The run was told to end."""
+        if self._outbox is not None:
+            owner.end(self._outbox.owner)
 
     def close(self) -> None:
         """Give back what the run held in this process."""

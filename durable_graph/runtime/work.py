@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from durable_graph.core.applying import preview
-from durable_graph.errors import InvalidUpdateError, InvalidValueError, UnserializableValueError
+from durable_graph.errors import InvalidUpdateError, InvalidValueError, UnserializableValueError, shortened
 from durable_graph.persistence.isolation import StateView, own
 from durable_graph.records import Write
 from durable_graph.types import END, MISSING, ROOT, START, Command, Send
@@ -157,7 +157,7 @@ class Result:
     def _take_update(self, update: Any) -> None:
         pairs = self.work.scope.read_update(update)
         if pairs is None:
-            what = f"node {self.work.name!r} returned {_short(update)}; expected dict, got {type(update).__name__}"
+            what = f"node {self.work.name!r} returned {shortened(update)}; expected dict, got {type(update).__name__}"
             raise InvalidUpdateError(what)
         for key, value in pairs:
             self.write(key, value)
@@ -260,8 +260,3 @@ class Result:
             if target is True or target is False:
                 target = str(target)
             self.route(target)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."  # noqa: PLR2004 - a line of an error message

@@ -220,6 +220,9 @@ class Item:
     def __init__(self, value):
         self.value = value
 
+    def __repr__(self):  # without an address: a test's name is the same in every process
+        return f"Item({self.value!r})"
+
 
 @pytest.mark.parametrize("arg", [5, None, "text", [1, 2], {"any": "thing"}, (1, (2,)), Item(3)], ids=repr)
 def test_what_is_sent_is_delivered_as_it_is(face, arg):

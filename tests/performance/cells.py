@@ -25,7 +25,7 @@ class Cell:
 
     def quick(self):
         """The same in short."""
-        return replace(self, n=max(self.n // 5, 60) if self.workload != "fan_out" else self.n, repeat=1)
+        return replace(self, n=max(self.n // 5, 50) if self.workload != "fan_out" else self.n, repeat=1)
 
 
 def _supersteps():
@@ -45,8 +45,8 @@ def _supersteps():
         for durability in ("sync", "async", "exit") if store != "none" else ("sync",):
             for face in ("sync", "async"):
                 us, times = goals.get((store, durability, face), (None, None))
-                n = 200 if store == "sqlite disk" else 500
-                yield Cell("superstep", "loop", face, store, durability, n, us=us, times=times)
+                n, repeat = (50, 5) if store == "sqlite disk" else (500, 3)
+                yield Cell("superstep", "loop", face, store, durability, n, repeat, us=us, times=times)
 
 
 def _fan_outs():
@@ -58,8 +58,8 @@ def _fan_outs():
 
 CELLS = (
     *_supersteps(),
-    Cell("durable step against a bare fenced insert", "loop", "sync", "sqlite tmpfs", "sync", 500, bare=2),
-    Cell("durable step against a bare fenced insert", "loop", "sync", "sqlite disk", "sync", 200, bare=1.5),
+    Cell("durable step against a bare fenced insert", "loop", "sync", "sqlite tmpfs", "sync", 500, 3, bare=2),
+    Cell("durable step against a bare fenced insert", "loop", "sync", "sqlite disk", "sync", 50, 9, bare=1.5),
     *_fan_outs(),
     Cell("chat of 1,000 steps, per step", "chat", "sync", "sqlite tmpfs", "async", 1000, 1, us=90, times=25),
     Cell("chat: last 20 steps / first 20", "ends of a chat", "sync", "sqlite tmpfs", "sync", 1000, 3, ends=1.5),

@@ -10,7 +10,7 @@ import json
 import sys
 import tempfile
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -18,6 +18,17 @@ import graphs
 import libraries
 
 WARM_UP = 5
+WARM_POOL = 100
+"""Sends enough for the OS threads of a pool to be there."""
+
+
+def warm_up(cell):
+    return min(WARM_POOL, cell["n"]) if cell["workload"] == "fan_out" else WARM_UP
+
+
+def clock_of(cell):
+    """Time on a disk is what a user waits for; elsewhere CPU time, which other programs on the machine change less."""
+    return perf_counter if cell["store"] == "sqlite disk" else process_time
 
 
 def one_call(given):
@@ -50,10 +61,10 @@ class Measuring:
         self.threads = 0
 
     def measure(self, cell):
-        """Seconds of each repeat."""
+        """Seconds for the n units of a cell; for "ends of a chat" how many times as long the last steps took."""
         with tempfile.TemporaryDirectory(dir=cell["folder"]) as folder:
             if cell["workload"] == "bare":
-                return [libraries.bare_inserts(folder, cell["n"], perf_counter) for _ in range(cell["repeat"])]
+                return libraries.bare_inserts(folder, cell["n"], clock_of(cell))
             if cell["workload"] == "ends of a chat":
                 return self.ends(cell, folder)
             if cell["face"] == "async":
@@ -61,54 +72,49 @@ class Measuring:
             return self.sync_face(cell, folder)
 
     def calls(self, cell, n):
-        """What is passed to the calls of one repeat: inputs and configs."""
+        """What is passed to the calls: inputs and configs."""
         self.threads += 1
         for given, thread in WORKLOADS[cell["workload"]][1](self.library, n, f"thread-{self.threads}"):
             yield given, graphs.config(thread)
 
-    def sizes(self, cell):
-        return [min(WARM_UP, cell["n"]), *[cell["n"]] * cell["repeat"]]
-
     def sync_face(self, cell, folder):
-        seconds = []
+        clock = clock_of(cell)
         with self.library.saver(cell["store"], folder) as saver:
             graph = WORKLOADS[cell["workload"]][0](self.library, checkpointer=saver)
-            for n in self.sizes(cell):
-                calls = list(self.calls(cell, n))
-                started = perf_counter()
-                for given, config in calls:
-                    graph.invoke(given, config, **options(cell))
-                seconds.append(perf_counter() - started)
-        return seconds[1:]
+            for given, config in self.calls(cell, warm_up(cell)):
+                graph.invoke(given, config, **options(cell))
+            calls = list(self.calls(cell, cell["n"]))
+            started = clock()
+            for given, config in calls:
+                graph.invoke(given, config, **options(cell))
+            return clock() - started
 
     async def async_face(self, cell, folder):
-        seconds = []
+        clock = clock_of(cell)
         async with self.library.asaver(cell["store"], folder) as saver:
             graph = WORKLOADS[cell["workload"]][0](self.library, asynchronous=True, checkpointer=saver)
-            for n in self.sizes(cell):
-                calls = list(self.calls(cell, n))
-                started = perf_counter()
-                for given, config in calls:
-                    await graph.ainvoke(given, config, **options(cell))
-                seconds.append(perf_counter() - started)
-        return seconds[1:]
+            for given, config in self.calls(cell, warm_up(cell)):
+                await graph.ainvoke(given, config, **options(cell))
+            calls = list(self.calls(cell, cell["n"]))
+            started = clock()
+            for given, config in calls:
+                await graph.ainvoke(given, config, **options(cell))
+            return clock() - started
 
     def ends(self, cell, folder):
-        """For each repeat: how many times the first 20 steps the last 20 took. The node does not read its messages."""
-        found = []
-        for number in range(cell["repeat"]):
-            marks = []
+        """How many times the first 20 steps the last 20 took. The node does not read its messages."""
+        marks, clock = [], clock_of(cell)
 
-            def step(state, marks=marks):
-                marks.append(perf_counter())
-                n = state["n"]
-                return {"n": n - 1, "messages": [{"role": "user", "content": graphs.text(500, n)}]}
+        def step(state):
+            marks.append(clock())
+            n = state["n"]
+            return {"n": n - 1, "messages": [{"role": "user", "content": graphs.text(500, n)}]}
 
-            with self.library.saver(cell["store"], folder) as saver:
-                graph = graphs.countdown(self.library, graphs.Chat, step, asynchronous=False, checkpointer=saver)
-                graph.invoke({"n": cell["n"], "messages": []}, graphs.config(f"ends-{number}"), **options(cell))
-            found.append((marks[-1] - marks[-21]) / (marks[30] - marks[10]))
-        return found
+        with self.library.saver(cell["store"], folder) as saver:
+            graph = graphs.countdown(self.library, graphs.Chat, step, asynchronous=False, checkpointer=saver)
+            graph.invoke({"n": cell["n"], "messages": []}, graphs.config("ends"), **options(cell))
+        first, last = marks[WARM_UP + 20] - marks[WARM_UP], marks[-1] - marks[-21]
+        return last / first
 
 
 def options(cell):
@@ -118,7 +124,7 @@ def options(cell):
 def main(name):
     measuring = Measuring(libraries.LIBRARIES[name]())
     for line in sys.stdin:
-        print(json.dumps({"seconds": measuring.measure(json.loads(line))}), flush=True)
+        print(json.dumps({"value": measuring.measure(json.loads(line))}), flush=True)
 
 
 if __name__ == "__main__":

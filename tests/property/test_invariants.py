@@ -39,14 +39,16 @@ def test_nothing_that_follows_from_a_write_comes_before_that_write_is_stored(cas
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_task_that_starts_is_shown_while_it_runs(case):
+def test_that_a_task_starts_is_shown_before_it_runs(case):
     case.world.clear()
-    driver = Driver(case.graph, Disk(), modes={"tasks"})
+    driver = Driver(case.graph, Disk(), at_once=True, modes={"tasks"})
     play(case, driver, InOrder())
-    kinds = [entry.kind for entry in driver.transcript]
-    for at, entry in enumerate(driver.transcript):
-        if entry.kind == "Launch" and ", 1, 0.0, " in entry.text:
-            assert kinds[at + 1] == "Emit"
+    shown = [entry for entry in driver.transcript if entry.kind in ("Emit", "Launch")]
+    first_attempts = [at for at, entry in enumerate(shown) if entry.kind == "Launch" and ", 1, 0.0, " in entry.text]
+    assert len(first_attempts) >= 2
+    for at in first_attempts:
+        assert shown[at - 1].kind == "Emit"
+        assert "'triggers'" in shown[at - 1].text
 
 
 def wide(builder, world):

@@ -101,10 +101,11 @@ def model(plan):
             for sources, target in plan["barriers"]:
                 if name in sources:
                     arrived[sources, target].add(name)
-                if arrived[sources, target] == set(sources):
-                    arrived[sources, target] = set()
-                    pulled.add(target)
             after = applied(after, writes)
+        for (sources, target), there in arrived.items():
+            if there == set(sources):
+                pulled.add(target)
+                there.clear()
         state, step = after, step + 1
         tasks = [(name, None) for name in sorted(pulled - {END})] + [(name, {"item": item}) for name, item in sent]
         assume(len(tasks) <= WIDTH)  # Sends that send multiply

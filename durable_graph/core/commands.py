@@ -1,0 +1,56 @@
+"""A Command given as input: writes and routes that belong to no task.
+
+On a thread that waits or was cut short, its writes are applied before the step that waits and its targets run in that
+step. It is kept as a record of its own among the pending ones, so that task ids, and with them the open questions,
+stay. On any other thread it makes a checkpoint of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from durable_graph.records import Frontier, TaskRecord
+from durable_graph.types import Send
+
+if TYPE_CHECKING:
+    from durable_graph.core.request import Request
+    from durable_graph.records import StoredCheckpoint
+
+__all__ = ["COMMAND_PATH", "combined", "command_of", "extended", "live_frontier"]
+
+COMMAND_PATH: Final = ""
+"""The path of the record of a Command."""
+
+
+def command_of(request: Request) -> TaskRecord | None:
+    """The record of a request's writes and routes; None when it has none."""
+    if request.kind != "command" or not (request.writes or request.routes):
+        return None
+    return TaskRecord(COMMAND_PATH, "", "", writes=tuple(request.writes), routes=tuple(request.routes))
+
+
+def combined(earlier: TaskRecord | None, later: TaskRecord | None) -> TaskRecord | None:
+    """Two Commands for one waiting step, as one."""
+    if earlier is None or later is None:
+        return earlier or later
+    return TaskRecord(
+        COMMAND_PATH,
+        "",
+        "",
+        writes=(*(earlier.writes or ()), *(later.writes or ())),
+        routes=(*earlier.routes, *later.routes),
+    )
+
+
+def extended(frontier: Frontier, command: TaskRecord | None) -> Frontier:
+    """What runs next, with the targets of a Command."""
+    if command is None or not command.routes:
+        return frontier
+    nodes = {*frontier.nodes, *(route for route in command.routes if isinstance(route, str))}
+    sends = (*frontier.sends, *(route for route in command.routes if isinstance(route, Send)))
+    return Frontier(tuple(sorted(nodes)), sends, frontier.arrived)
+
+
+def live_frontier(stored: StoredCheckpoint) -> Frontier:
+    """What runs next on a thread as it is now, with the targets of a Command that came after the checkpoint."""
+    return extended(stored.step.frontier, stored.pending.get(COMMAND_PATH))
