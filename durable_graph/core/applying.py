@@ -36,7 +36,9 @@ def apply_tasks(program: Program, values: dict[str, Any], tasks: Sequence[Task])
         Blamed: a channel or the state's schema refused; `values` is then of no further use.
     """
     try:
-        changes = _apply(program, values, [task.writes or () for task in tasks])
+        # By far most steps have one task: without a comprehension, which is a call on 3.11.
+        lists = [task.writes or () for task in tasks] if tasks[1:] else (tasks[0].writes or (),)
+        changes = _apply(program, values, lists)
     except _Refused as refused:
         key = refused.key
         writers = [task for task in tasks if any(key is None or write.key == key for write in task.writes or ())]
@@ -98,7 +100,7 @@ def preview(
     seen = dict(values)
     for key, found in _gather((writes,)).items():
         channel, first = channels[key], found[0].value
-        if type(channel) is LastValue and len(found) == 1 and type(first) is not Overwrite:
+        if type(channel) is LastValue and not found[1:] and type(first) is not Overwrite:
             seen[key] = first  # as in `_fold`
             continue
         raw, old = [write.value for write in found], seen.get(key, MISSING)
@@ -143,7 +145,7 @@ def _gather(lists: Iterable[Sequence[Write]]) -> dict[str, list[Write]]:
 
 def _fold(channel: BaseChannel[Any, Any], key: str, values: dict[str, Any], writes: list[Write]) -> Change:
     first = writes[0]
-    if type(channel) is LastValue and len(writes) == 1 and type(first.value) is not Overwrite:
+    if type(channel) is LastValue and not writes[1:] and type(first.value) is not Overwrite:
         values[key] = first.value  # by far the most common case, without a call
         return Change(first.value, None, first.data)
     raw = [write.value for write in writes]

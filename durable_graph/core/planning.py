@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from durable_graph.core import identity
 from durable_graph.core.program import matches
 from durable_graph.errors import UnknownNodeError
-from durable_graph.types import END, MISSING
+from durable_graph.types import END, MISSING, Send
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from durable_graph.core.program import NodeNames, NodeSpec, Program
     from durable_graph.records import Address, ErrorRecord, Frontier, Write
-    from durable_graph.types import Interrupt, Send
+    from durable_graph.types import Interrupt
 
 __all__ = ["Task", "breakpoint_hit", "follow", "plan"]
 
@@ -90,7 +90,9 @@ def plan(program: Program, frontier: Frontier, origin: tuple[str, Address]) -> l
     """
     nodes = program.nodes
     try:
-        tasks = [Task(nodes[name], name, origin) for name in frontier.nodes]
+        tasks: list[Task] = []
+        for name in frontier.nodes:
+            tasks += (Task(nodes[name], name, origin),)
         if frontier.sends:
             tasks += [
                 Task(nodes[send.node], identity.push_path(send.node, index), origin, send.arg)
@@ -124,13 +126,13 @@ def follow(
         if spec.edges:
             nodes.update(spec.edges)
         for route in task.routes:
-            if isinstance(route, str):
-                nodes.add(route)
+            if type(route) is Send:
+                sends += (route,)
             else:
-                sends.append(route)
+                nodes.add(str(route))
         for name in spec.joins:
             came.setdefault(name, set()).add(spec.name)
-    for name, sources in came.items():  # at the end of the step: a source that ran twice in it arrived once
+    for name, sources in came.items() if came else ():  # at the end of the step: a source that ran twice in it arrived once
         join = program.joins[name]
         seen = {*waiting.get(name, ()), *sources}
         if seen.issuperset(join.sources):

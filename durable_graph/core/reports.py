@@ -38,7 +38,7 @@ def task_record(
         task.attempt,
         task.started,
         task.duration,
-        None if task.writes is None else stored_writes(task.writes, unstored),
+        None if task.writes is None else (stored_writes(task.writes, unstored) if unstored else tuple(task.writes)),
         tuple(task.routes) if routes else (),
         error_record(error) if error is not None else task.failure,
         task.interrupts,

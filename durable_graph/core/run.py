@@ -206,11 +206,11 @@ class Run:
         if stored is None:
             self.address = Address(0, self.step + 1, 0)
         else:
-            self.parent = stored[-2] if len(stored) > 1 else (self.address if self.address.seq else None)
+            self.parent = stored[-2] if stored[1:] else (self.address if self.address.seq else None)
             self.address = stored[-1]
         self._closing = False
-        self._known = {}
-        self._plan(self.address)
+        self._known, self._fresh = {}, True
+        self.tasks = plan(self.program, self.frontier, (self.request.thread, self.address))
         if self._modes and stored is not None and not self._modes.isdisjoint(("checkpoints", "debug")):
             self._show_checkpoints(stored)
 
@@ -336,13 +336,15 @@ class Run:
         if self._carried:
             changes = merge_changes(self._carried, changes)
             self._carried = {}
-        self.frontier = Frontier(tuple(sorted(nodes)) if len(nodes) > 1 else tuple(nodes), tuple(sends), arrived)
+        self.frontier = Frontier(tuple(sorted(nodes)), tuple(sends), arrived)
         self.step += 1
         record = self._record("loop", changes, self.frontier)
         if self.request.durable:
+            fresh: list[TaskRecord] = []
             for task in tasks:
                 if not task.stored:
-                    record.tasks += (task_record(task, self.program.unstored, routes=False),)
+                    fresh += (task_record(task, self.program.unstored, routes=False),)
+            record.tasks = tuple(fresh)
         if self._before or self._after:
             record.stop = self._breakpoint()
         if self._modes:
@@ -379,7 +381,7 @@ class Run:
 
     def _record(self, source: str, changes: dict[str, Change], frontier: Frontier) -> StepRecord:
         request, unstored = self.request, self.program.unstored
-        if not unstored.isdisjoint(changes):
+        if unstored and not unstored.isdisjoint(changes):
             changes = {key: change for key, change in changes.items() if key not in unstored}
         return StepRecord(
             self.step,

@@ -72,7 +72,7 @@ def _advance(run: Run) -> Script[None]:
     """Superstep after superstep: start its tasks, hear from all of them, store what came of it.
 
     What happens in every superstep stands here and not in functions of its own: each generator between a script and
-    its driver costs a call for each effect.
+    its driver costs a call for each effect. For the same reason its effects are yielded, not `yield from`ed.
     """
     durable, flush = run.request.durable, run.request.flush
     addresses: Sequence[Address] | None = None
@@ -82,7 +82,8 @@ def _advance(run: Run) -> Script[None]:
             yield from Emit(run.take_events())
         if tasks:
             run.busy = len(tasks)
-            run.receive((yield from Launch(tasks)))
+            mails: Sequence[Mail] = yield Launch(tasks)
+            run.receive(mails)
         while run.busy:
             mails = yield from _between(run)
             if not mails and run.busy:  # what was taken back may have been all that was outstanding
@@ -90,12 +91,12 @@ def _advance(run: Run) -> Script[None]:
             run.receive(mails)
         batch = run.close_step()
         if durable:
-            addresses = yield from Persist(batch)
+            addresses = yield Persist(batch)
             run.released = batch.status is not None
         if batch.steps:  # before the Flush: results of a step that is stored are no results of the next one
             run.arrive(addresses)
         if durable and (flush or batch.status is not None):
-            yield from Flush()
+            yield Flush()
         if run.events:
             yield from Emit(run.take_events())
 

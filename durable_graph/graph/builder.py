@@ -17,9 +17,10 @@ from durable_graph.schema import read_schema
 from durable_graph.types import END, START
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from durable_graph.graph.compiled import CheckpointerLike
+    from durable_graph.graph.nodes import Action
     from durable_graph.types import RetryPolicy
 
 __all__ = ["StateGraph"]
@@ -28,6 +29,7 @@ StateT = TypeVar("StateT", default=Any)
 ContextT = TypeVar("ContextT", default=None)
 InputT = TypeVar("InputT", default=StateT)
 OutputT = TypeVar("OutputT", default=StateT)
+GivenContextT = TypeVar("GivenContextT", default=None)
 
 _FORBIDDEN = ("|", ":", "#")
 
@@ -46,13 +48,29 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         InvalidSchemaError: a schema cannot be used.
     """
 
+    @overload
     def __init__(
         self,
-        state_schema: type[StateT] | Any,
+        state_schema: type[StateT],
         context_schema: type[ContextT] | None = None,
         *,
-        input_schema: type[InputT] | Any = None,
-        output_schema: type[OutputT] | Any = None,
+        input_schema: type[InputT] | None = None,
+        output_schema: type[OutputT] | None = None,
+    ) -> None: ...
+
+    # What is no class to a type checker, such as Annotated[list, operator.add].
+    @overload
+    def __init__(
+        self: StateGraph[Any, GivenContextT, Any, Any],
+        state_schema: Any,
+        context_schema: type[GivenContextT] | None = None,
+        *,
+        input_schema: Any = None,
+        output_schema: Any = None,
+    ) -> None: ...
+
+    def __init__(
+        self, state_schema: Any, context_schema: Any = None, *, input_schema: Any = None, output_schema: Any = None
     ) -> None:
         self.state_schema = state_schema
         self.context_schema = context_schema
@@ -70,7 +88,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     def add_node(
         self,
         node: str,
-        action: Callable[..., Any] | Any,
+        action: Action,
         *,
         afunc: Callable[..., Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
@@ -82,7 +100,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     @overload
     def add_node(
         self,
-        node: Callable[..., Any] | Any,
+        node: Action,
         action: None = None,
         *,
         afunc: Callable[..., Any] | None = None,
@@ -171,8 +189,8 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     def add_conditional_edges(
         self,
         source: str,
-        path: Callable[..., Any] | Any,
-        path_map: Mapping[Hashable, str] | Mapping[str, str] | Sequence[str] | None = None,
+        path: Action,
+        path_map: Mapping[Any, str] | Sequence[str] | None = None,
     ) -> Self:
         """After `source`, `path(state)` says where to go: a node's name, a Send, or a list of them.
 
@@ -203,7 +221,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             what = f"a router is added to node {name!r}, which is not there (there are {known})"
             raise InvalidGraphError(what, cure=f"Call add_node({name!r}, ...) first.") from None
 
-    def add_sequence(self, nodes: Sequence[Callable[..., Any] | tuple[str, Callable[..., Any]] | Any]) -> Self:
+    def add_sequence(self, nodes: Sequence[Action | tuple[str, Action]]) -> Self:
         """Add nodes that run one after the other: functions, or (name, function) pairs.
 
         Raises:
@@ -227,7 +245,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         return self.add_edge(START, key)
 
     def set_conditional_entry_point(
-        self, path: Callable[..., Any] | Any, path_map: Mapping[Hashable, str] | Sequence[str] | None = None
+        self, path: Action, path_map: Mapping[Any, str] | Sequence[str] | None = None
     ) -> Self:
         """The same as `add_conditional_edges(START, path, path_map)`."""
         return self.add_conditional_edges(START, path, path_map)

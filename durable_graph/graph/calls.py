@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from durable_graph.core.request import Request
 from durable_graph.errors import (
@@ -21,44 +20,15 @@ from durable_graph.records import Write
 from durable_graph.runtime import config as configs
 from durable_graph.runtime.context import RunContext
 from durable_graph.runtime.work import NodeWork, Result
-from durable_graph.types import MISSING, Command, Durability, OnUnfinished, StreamMode
+from durable_graph.types import MISSING, Command, Durability, OnUnfinished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from durable_graph.core.program import NodeNames, Program
     from durable_graph.graph.lowering import Context
-    from durable_graph.schema import Schema
 
-__all__ = ["STREAM_MODES", "Call", "Listening", "instance_of", "make_call", "read_context", "read_listening"]
-
-STREAM_MODES: Final = get_args(StreamMode)
-
-
-@dataclass(slots=True, frozen=True)
-class Listening:
-    """What a stream shows and in which shape. several: modes came as a list, so parts name their mode. output: the
-    schema of what the values are.
-    """
-
-    modes: frozenset[str]
-    several: bool
-    version: str
-    output: Schema
-
-    def part(self, mode: str, payload: Any) -> Any:
-        """One event in the shape that was asked for."""
-        if self.version == "v2":
-            part: dict[str, Any] = {"type": mode, "ns": (), "data": payload}
-            if mode == "values":
-                part["interrupts"] = ()
-                if isinstance(payload, dict) and "__interrupt__" in payload:
-                    shown = dict(cast("dict[str, Any]", payload))
-                    part["interrupts"] = shown.pop("__interrupt__")
-                    part["data"] = shown
-                part["data"] = instance_of(self.output, part["data"])
-            return part
-        return (mode, payload) if self.several else payload
+__all__ = ["Call", "make_call", "read_context"]
 
 
 @dataclass(slots=True)
@@ -71,31 +41,6 @@ class Call:
     checkpoint_id: str | None
     context: Any
     given: Any
-
-
-def instance_of(output: Schema, value: Any) -> Any:
-    """An output as an instance of the output schema, where its required fields are there."""
-    if isinstance(value, dict) and output.required <= cast("dict[str, Any]", value).keys():
-        return output.build(cast("dict[str, Any]", value))
-    return cast("Any", value)
-
-
-def read_listening(stream_mode: Any, version: str, output: Schema) -> Listening:
-    """Check stream modes.
-
-    Raises:
-        InvalidConfigError: an unknown mode or version.
-    """
-    several = isinstance(stream_mode, Iterable) and not isinstance(stream_mode, str)
-    modes = list(stream_mode) if several else [stream_mode]
-    for mode in modes:
-        if mode not in STREAM_MODES:
-            what = f"unknown stream mode {mode!r}; known: {', '.join(STREAM_MODES)}"
-            raise InvalidConfigError(what)
-    if version not in ("v1", "v2"):
-        what = f"unknown stream version {version!r}; known: v1, v2"
-        raise InvalidConfigError(what)
-    return Listening(frozenset(modes), several, version, output)
 
 
 def make_call(
@@ -158,9 +103,13 @@ def make_call(
 def read_context(schemas: Context, context: Any) -> Any:
     """A dict becomes an instance of the context schema, where that is a dataclass or pydantic model."""
     schema = schemas.context
-    if schema is None or schema.kind == "typeddict" or not isinstance(context, dict):
+    if schema is None or schema.kind not in ("dataclass", "pydantic") or not isinstance(context, dict):
         return context
-    return schema.build(cast("dict[str, Any]", context))
+    try:
+        return schema.type(**cast("dict[str, Any]", context))
+    except Exception as error:
+        error.add_note(f"While `context` was read as {schema.name}.")
+        raise
 
 
 def _metadata(config: Mapping[str, Any], encode: Callable[[Any], bytes] | None) -> dict[str, Any]:

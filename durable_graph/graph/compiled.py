@@ -11,16 +11,15 @@ import contextvars
 import copy as copying
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 from typing_extensions import TypeVar
 
-from durable_graph.core import streaming
 from durable_graph.core.scripts import run_graph
 from durable_graph.errors import InternalError, InvalidConfigError
-from durable_graph.graph.calls import Call, Listening, instance_of, make_call, read_listening
+from durable_graph.graph.calls import Call, make_call
+from durable_graph.graph.outputs import read_listening, read_selection, result_of
 from durable_graph.graph.views import ThreadView
 from durable_graph.persistence.checkpointer import Checkpointer
 from durable_graph.persistence.codec import CODEC
@@ -30,7 +29,6 @@ from durable_graph.runtime.blocking import BlockingDriver
 from durable_graph.runtime.context import RunContext
 from durable_graph.runtime.outbox import Raced
 from durable_graph.runtime.session import Session, aask, ask
-from durable_graph.types import Command, GraphOutput
 
 if TYPE_CHECKING:
     import os
@@ -41,8 +39,9 @@ if TYPE_CHECKING:
     from durable_graph.core.streaming import Event
     from durable_graph.graph.builder import StateGraph
     from durable_graph.graph.lowering import Context
+    from durable_graph.graph.outputs import Listening, Selection
     from durable_graph.langchain.callbacks import Bridge
-    from durable_graph.types import Durability, OnUnfinished, StateSnapshot, StreamMode
+    from durable_graph.types import Command, Durability, OnUnfinished, StateSnapshot, StreamMode
 
 __all__ = ["CheckpointerLike", "CompiledStateGraph"]
 
@@ -141,7 +140,7 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         listening, call = self._call(
             input, config, stream_mode, version, context, interrupt_before, interrupt_after, durability, on_unfinished
         )
-        select = self._select(output_keys)
+        selection = read_selection(self.program, output_keys)
         if stream_mode != "values":
             return list(self._parts(call, listening))
         running = self._events(_quiet(call))
@@ -149,7 +148,7 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             while True:
                 _ = next(running)
         except StopIteration as end:
-            return self._result(end.value, version, select)
+            return self._result(end.value, version, selection)
 
     async def ainvoke(
         self,
@@ -169,13 +168,13 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         listening, call = self._call(
             input, config, stream_mode, version, context, interrupt_before, interrupt_after, durability, on_unfinished
         )
-        select = self._select(output_keys)
+        selection = read_selection(self.program, output_keys)
         if stream_mode != "values":
-            return [listening.part(*_stamped(event)) async for events in self._aevents(call) for event in events]
+            return [listening.part(event) async for events in self._aevents(call) for event in events]
         outcome: list[Outcome] = []
         async for _ in self._aevents(_quiet(call), outcome):
             pass
-        return self._result(outcome[0], version, select)
+        return self._result(outcome[0], version, selection)
 
     def stream(
         self,
@@ -203,7 +202,7 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     def _parts(self, call: Call, listening: Listening) -> Iterator[Any]:
         for events in self._events(call):
             for event in events:
-                yield listening.part(*_stamped(event))
+                yield listening.part(event)
 
     async def astream(
         self,
@@ -226,7 +225,7 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         try:
             async for events in running:
                 for event in events:
-                    yield listening.part(*_stamped(event))
+                    yield listening.part(event)
         finally:
             await running.aclose()  # a break closes this generator; the run inside has to be told
 
@@ -348,6 +347,9 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     def _normalise(self, config: ConfigLike) -> dict[str, Any]:
         return configs.normalise(config, strict=self.program.strict)
 
+    def _result(self, outcome: Outcome, version: str = "v1", selection: Selection = None) -> Any:
+        return result_of(self.program, self._schemas.output, outcome, version, selection)
+
     def _call(
         self,
         given: Any,
@@ -398,7 +400,7 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     def _bridge(self, call: Call) -> Bridge:
         from durable_graph.langchain.callbacks import Bridge
 
-        return Bridge(self.name, call.given, call.config, lambda outcome: self._result(outcome, "v1", None))
+        return Bridge(self.name, call.given, call.config, self._result)
 
     def _events(self, call: Call) -> Generator[Sequence[Event], None, Outcome]:
         if _LANGCHAIN not in sys.modules:
@@ -444,33 +446,6 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             return
         raise _never_ours(call)
 
-    def _select(self, output_keys: str | Sequence[str] | None) -> str | tuple[str, ...] | None:
-        if output_keys is None or isinstance(output_keys, str):
-            wanted = (output_keys,) if output_keys else ()
-        else:
-            wanted = tuple(output_keys)
-        for key in wanted:
-            if key not in self.program.channels:
-                known = ", ".join(map(repr, self.program.channels))
-                what = f"output key {key!r} is not a key of the state (it has {known})"
-                raise InvalidConfigError(what)
-        return output_keys if output_keys is None or isinstance(output_keys, str) else wanted
-
-    def _result(self, outcome: Outcome, version: str, select: str | tuple[str, ...] | None) -> Any:
-        values = outcome.values
-        if select is None:
-            value = streaming.output(self.program, values)
-        elif isinstance(select, str):
-            value = values.get(select)
-        else:
-            value = {key: values[key] for key in select if key in values}
-        if version == "v2":
-            return GraphOutput(instance_of(self._schemas.output, value), outcome.interrupts)
-        if not outcome.interrupts:
-            return value
-        shown = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-        return {**shown, "__interrupt__": list(outcome.interrupts)}
-
 
 def _checkpointer(given: CheckpointerLike) -> Checkpointer | None:
     if given is None or isinstance(given, Checkpointer):
@@ -490,14 +465,6 @@ def _quiet(call: Call) -> Call:
     """The same call without listeners: nothing is made that nobody sees."""
     call.request.modes = frozenset()
     return call
-
-
-def _stamped(event: Event) -> Event:
-    """Debug events say when they were shown; the core knows no clock."""
-    mode, payload = event
-    if mode == "debug":
-        payload = {**payload, "timestamp": datetime.now(UTC).isoformat()}
-    return mode, payload
 
 
 def _configs(config: Any, count: int) -> list[Any]:

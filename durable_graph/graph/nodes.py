@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import typing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, get_origin
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_origin
 
 from durable_graph.graph.branches import callee, command_targets
 from durable_graph.runtime.callables import INJECTABLE, Body, name_of
 from durable_graph.types import RetryPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from durable_graph.graph.branches import Branch
 
-__all__ = ["Node", "input_hint"]
+__all__ = ["Action", "Node", "input_hint"]
+
+
+class _Invokes(Protocol):
+    @property
+    def invoke(self) -> Callable[..., Any]: ...
+
+
+class _AInvokes(Protocol):
+    @property
+    def ainvoke(self) -> Callable[..., Any]: ...
+
+
+Action: TypeAlias = "Callable[..., Any] | _Invokes | _AInvokes"
+"""What a node or router can be."""
 
 
 @dataclass(slots=True)

@@ -257,7 +257,7 @@ class AsyncDriver:
                 break
         for task, job in self._delayed.items():
             if job is not None:
-                _ = job.cancel()
+                job.cancel()
             taken.append(task)
         return taken
 

@@ -137,8 +137,12 @@ class BlockingDriver:
         for task in tasks:
             if task.spec.work.needs_loop:
                 private_loop.check_no_loop_here(task.name)
-        if len(tasks) == 1 and not (self._live or self._workers or self._later):
-            return self._perform(tasks[0])
+        if not (tasks[1:] or self._live or self._workers or self._later):
+            task = tasks[0]
+            if task.delay:
+                time.sleep(retry_delay(task))
+                task.delay = 0.0
+            return (contextvars.copy_context().run(perform, task, self._shared, call_here),)
         now = time.monotonic()
         ready: list[Task] = []
         for task in tasks:
@@ -148,13 +152,6 @@ class BlockingDriver:
                 ready.append(task)
         self._start(ready)
         return ()
-
-    def _perform(self, task: Task) -> Sequence[Mail]:
-        """Run a task here and now."""
-        if task.delay:
-            time.sleep(retry_delay(task))
-            task.delay = 0.0
-        return (contextvars.copy_context().run(perform, task, self._shared, call_here),)
 
     def _start(self, tasks: Sequence[Task]) -> None:
         with self._lock:

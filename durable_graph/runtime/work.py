@@ -125,9 +125,9 @@ class Result:
         """
         if output is None and not self.work.scope.root:
             return
-        if type(output) is dict:
-            update: dict[str, Any] = output
-            for key, value in update.items():
+        kind: type[Any] = type(output)
+        if kind is dict:
+            for key, value in output.items():
                 self.write(key, value)
         elif isinstance(output, Command):
             self._take_command(cast("Command[Any]", output))
@@ -173,14 +173,14 @@ class Result:
             value = self._validated(scope.validate, key, value)
         encode = self.shared.encode
         if encode is None or key in scope.unstored:
-            self.writes.append(Write(key, own(value)))
+            self.writes += (Write(key, own(value)),)
             return
         try:
             data = encode(value)
         except UnserializableValueError as error:
             error.what = f"node {self.work.name!r} wrote a value to key {key!r} that cannot be stored: {error.what}"
             raise
-        self.writes.append(Write(key, own(value), data))
+        self.writes += (Write(key, own(value), data),)
 
     def _validated(self, validate: Callable[[str, Any, Mapping[str, Any]], Any], key: str, value: Any) -> Any:
         run = self.shared.run
@@ -197,15 +197,17 @@ class Result:
     def route(self, target: Any) -> None:
         """Add one place to go to."""
         scope = self.work.scope
-        if isinstance(target, str) and target in scope.targets:
+        if type(target) is str and target in scope.targets:
             if target != END:
-                self.routes.append(target)
+                self.routes += (target,)
         elif isinstance(target, Send):
             self._take_send(target)
+        elif isinstance(target, str) and str(target) in scope.targets:  # a StrEnum, say
+            self.route(str(target))
         elif scope.strict or target is None or target == START:
             raise self._unknown_target("goes to", target)
 
-    def _take_send(self, send: Send) -> None:
+    def _take_send(self, send: Any) -> None:
         scope, name = self.work.scope, send.node
         if name == END:
             what = f"node {self.work.name!r} sent to END, which takes no input"
@@ -243,7 +245,9 @@ class Result:
 
     def take_route(self, branch: BranchWork, answer: Any) -> None:
         """Read what a router answered: names, keys of its map, Sends, or a list of them."""
-        answers: Any = answer if isinstance(answer, _SEVERAL) else (answer,)
+        answers: Any = (answer,)
+        if type(answer) is not str and isinstance(answer, _SEVERAL):
+            answers = answer
         for one in answers:
             target: Any
             if branch.path_map is None or isinstance(one, Send):

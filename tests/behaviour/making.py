@@ -24,3 +24,9 @@ def both(node):
         return node(*args, **keywords)
 
     return node, asynchronous
+
+
+async def until(condition):
+    """Wait, without holding the event loop, for something that OS threads or other runs bring about."""
+    while not condition():  # noqa: ASYNC110 - it comes from outside of this loop
+        await asyncio.sleep(0.001)

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from pydantic import BaseModel, Field, field_validator, model_validator
+
 from durable_graph import START, Command, Send, StateGraph
 from durable_graph.errors import (
     EmptyInputError,
     InvalidInputError,
     InvalidUpdateError,
     InvalidValueError,
-    NodeFailure,
     NoCheckpointerError,
+    NodeFailure,
     UnserializableValueError,
     UsageError,
 )
-from pydantic import BaseModel, Field, field_validator, model_validator
-
 from tests.behaviour.making import says
 from tests.behaviour.small_graphs import Log, chain, dump, parallel, thread
 
@@ -84,7 +84,12 @@ CASES = {
         UnserializableValueError,
         ["node 'bad'", "'x'", "Client", "register_type", "UntrackedValue"],
     ),
-    "one deep inside": (Plain, {"x": {"a": [1, Client()]}}, UnserializableValueError, ["node 'bad'", "'x'", "['a'][1]"]),
+    "one deep inside": (
+        Plain,
+        {"x": {"a": [1, Client()]}},
+        UnserializableValueError,
+        ["node 'bad'", "'x'", "['a'][1]"],
+    ),
     "one appended to a list": (Plain, {"log": [Client()]}, UnserializableValueError, ["node 'bad'", "'log'", "Client"]),
     "one in a Send": (Plain, Send("after", Client()), UnserializableValueError, ["node 'bad'", "'after'", "Client"]),
     "a reducer that raises": (Plain, {"total": "text"}, TypeError, []),
@@ -189,7 +194,11 @@ CALLS = {
     "an unknown key": ({"lgo": []}, InvalidInputError, ["'lgo'", "'log'", "Log"]),
     "no dict": ([1], InvalidInputError, ["list", "expected a dict", "Log"]),
     "a text": ("text", InvalidInputError, ["str", "expected a dict"]),
-    "a value that cannot be stored": ({"other": Client()}, UnserializableValueError, ["the input", "'other'", "Client"]),
+    "a value that cannot be stored": (
+        {"other": Client()},
+        UnserializableValueError,
+        ["the input", "'other'", "Client"],
+    ),
     "nothing": (None, EmptyInputError, ["'t'", "Pass an input"]),
     "an answer to nothing": (Command(resume=1), (EmptyInputError, UsageError), ["'t'"]),
     "an empty Command": (Command(), EmptyInputError, ["empty Command"]),
@@ -220,7 +229,9 @@ def test_a_bad_call_is_an_error_that_names_place_and_cure_and_stores_nothing(fac
 
 
 @pytest.mark.parametrize(
-    "given", [{"lgo": []}, [1], {"other": Client()}, Command(update={"oops": 1})], ids=["key", "list", "value", "command"]
+    "given",
+    [{"lgo": []}, [1], {"other": Client()}, Command(update={"oops": 1})],
+    ids=["key", "list", "value", "command"],
 )
 def test_a_bad_call_changes_nothing_on_a_thread_that_has_a_run(face, backend, given):
     checkpointer = backend.make()
@@ -264,7 +275,11 @@ def lenient(face, builder, given=None, **keywords):
 
 @pytest.mark.parametrize(
     "returned",
-    [{"log": ["a"], "oops": 1}, Command(update={"log": ["a"], "oops": 1}), Command(update=[("log", ["a"]), ("oops", 1)])],
+    [
+        {"log": ["a"], "oops": 1},
+        Command(update={"log": ["a"], "oops": 1}),
+        Command(update=[("log", ["a"]), ("oops", 1)]),
+    ],
 )
 def test_a_lenient_graph_drops_unknown_keys_of_updates(face, returned):
     assert lenient(face, chain(a=lambda state: returned)) == {"log": ["a"]}

@@ -4,10 +4,10 @@ import warnings
 from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
+
 from durable_graph import END, START, Command, Send, StateGraph
 from durable_graph.errors import GraphError, InvalidGraphError, InvalidSchemaError, NoCheckpointerError
 from durable_graph.schema import RemainingSteps
-
 from tests.behaviour.making import Number, says
 from tests.behaviour.small_graphs import Log, chain, thread
 

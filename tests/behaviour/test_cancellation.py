@@ -9,9 +9,9 @@ import textwrap
 import threading
 
 import pytest
-from durable_graph import START, Send, StateGraph
 
-from tests.behaviour.making import both, says
+from durable_graph import START, Send, StateGraph
+from tests.behaviour.making import both, says, until
 from tests.behaviour.small_graphs import Log, Marks, chain, thread
 from tests.sources import ROOT
 
@@ -32,15 +32,13 @@ class Gate:
     async def asyn(self, state):
         self.runs += 1
         self.inside.set()
-        while not self.out.is_set():
-            await asyncio.sleep(0.001)
+        await until(self.out.is_set)
         return {"log": ["gate"]}
 
 
 async def cancel_inside(graph, gate, config):
     running = asyncio.ensure_future(graph.ainvoke({"log": []}, config))
-    while not gate.inside.is_set():
-        await asyncio.sleep(0.001)
+    await until(gate.inside.is_set)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -59,8 +57,7 @@ def test_a_cancelled_run_keeps_its_finished_steps_and_can_be_resumed_at_once(bac
 
     async def main():
         running = asyncio.ensure_future(graph.ainvoke({"log": []}, thread(), durability=durability))
-        while not gate.inside.is_set():
-            await asyncio.sleep(0.001)
+        await until(gate.inside.is_set)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
@@ -86,10 +83,8 @@ def test_a_cancelled_run_keeps_the_results_of_siblings_that_finished(backend):
 
     async def main():
         running = asyncio.ensure_future(graph.ainvoke({"log": []}, thread()))
-        while len(marks.seen) < 3 or not gate.inside.is_set():
-            await asyncio.sleep(0.001)
-        while len((await graph.aget_state(thread())).next) > 1:  # until their results are durable
-            await asyncio.sleep(0.001)
+        await until(lambda: len(marks.seen) == 3 and gate.inside.is_set())
+        await until(lambda: len(graph.get_state(thread()).next) == 1)  # their results are durable
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
@@ -122,8 +117,7 @@ def test_a_timeout_around_a_run_is_a_timeout(backend):
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(None) as limit:
                 running = asyncio.ensure_future(graph.ainvoke({"log": []}, thread()))
-                while not gate.inside.is_set():
-                    await asyncio.sleep(0.001)
+                await until(gate.inside.is_set)
                 limit.reschedule(0)
                 await running
         gate.out.set()
@@ -138,8 +132,7 @@ def test_a_run_may_follow_a_cancelled_one_that_nobody_waited_for(backend):
 
     async def main():
         running = asyncio.ensure_future(graph.ainvoke({"log": []}, thread()))
-        while not gate.inside.is_set():
-            await asyncio.sleep(0.001)
+        await until(gate.inside.is_set)
         running.cancel()
         gate.out.set()
         result = await graph.ainvoke(None, thread())

@@ -5,9 +5,10 @@ import contextvars
 import threading
 
 import pytest
+
 from durable_graph import START, Send, StateGraph
 from durable_graph.errors import EventLoopError
-
+from tests.behaviour.making import until
 from tests.behaviour.small_graphs import Log, chain, parallel, thread
 
 VARIABLE = contextvars.ContextVar("variable", default="unset")
@@ -57,8 +58,7 @@ def test_async_nodes_of_one_step_run_at_the_same_time(face):
 
     async def node(state):
         inside.append(1)
-        while len(inside) < 3:
-            await asyncio.sleep(0.001)
+        await until(lambda: len(inside) == 3)
         all_inside.append(asyncio.get_running_loop())
         return {"log": [1]}
 
@@ -76,8 +76,7 @@ def test_sync_and_async_nodes_of_one_step_run_at_the_same_time(face):
 
     async def anode(state):
         async_inside.set()
-        while not sync_inside.is_set():
-            await asyncio.sleep(0.001)
+        await until(sync_inside.is_set)
 
     graph = parallel(a=node, b=anode).compile()
     assert face.invoke(graph, {"log": ["in"]}) == {"log": ["in"]}
@@ -181,7 +180,7 @@ def test_invoke_of_an_async_node_inside_a_running_loop_is_a_clear_error():
     async def main():
         chain(fetch=fetch).compile().invoke({"log": []})
 
-    with pytest.raises(EventLoopError, match="async node 'fetch'(.|\n)*await graph.ainvoke"):
+    with pytest.raises(EventLoopError, match=r"async node 'fetch'(.|\n)*await graph.ainvoke"):
         asyncio.run(main())
 
 

@@ -3,9 +3,9 @@
 from uuid import UUID, uuid4
 
 import pytest
+
 from durable_graph import get_config
 from durable_graph.errors import InvalidConfigError, UnserializableValueError
-
 from tests.behaviour.making import says
 from tests.behaviour.small_graphs import chain, thread
 
@@ -97,8 +97,13 @@ def test_something_that_is_no_checkpoint_id_is_refused(face, backend):
 
 @pytest.mark.parametrize(
     ("key", "nearest"),
-    [("thread", "thread_id"), ("recursion_limits", "recursion_limit"), ("max_concurency", "max_concurrency"),
-     ("configurables", "configurable"), ("runid", "run_id")],
+    [
+        ("thread", "thread_id"),
+        ("recursion_limits", "recursion_limit"),
+        ("max_concurency", "max_concurrency"),
+        ("configurables", "configurable"),
+        ("runid", "run_id"),
+    ],
 )
 def test_an_unknown_key_is_an_error_that_names_the_nearest_one(face, key, nearest):
     with pytest.raises(InvalidConfigError, match=f"unknown key '{key}'; did you mean '{nearest}'"):
@@ -131,9 +136,14 @@ def test_counts_are_whole_numbers_from_one_on(face, key, value):
 
 @pytest.mark.parametrize(
     ("argument", "value", "known"),
-    [("durability", "never", "sync, async, exit"), ("on_unfinished", "drop", "reject, finish, abandon"),
-     ("interrupt_before", ["zzz"], "'a'"), ("interrupt_after", ["zzz"], "'a'"), ("output_keys", "zzz", "'log'"),
-     ("output_keys", ["log", "zzz"], "'log'")],
+    [
+        ("durability", "never", "sync, async, exit"),
+        ("on_unfinished", "drop", "reject, finish, abandon"),
+        ("interrupt_before", ["zzz"], "'a'"),
+        ("interrupt_after", ["zzz"], "'a'"),
+        ("output_keys", "zzz", "'log'"),
+        ("output_keys", ["log", "zzz"], "'log'"),
+    ],
 )
 def test_an_unknown_argument_is_an_error_that_names_the_known_ones_and_stores_nothing(
     face, backend, argument, value, known

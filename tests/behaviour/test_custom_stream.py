@@ -5,10 +5,10 @@ import contextvars
 import threading
 
 import pytest
+
 from durable_graph import get_runtime, get_stream_writer
 from durable_graph.errors import OutsideRunError
-
-from tests.behaviour.making import says
+from tests.behaviour.making import says, until
 from tests.behaviour.small_graphs import chain, parallel
 
 
@@ -143,8 +143,7 @@ def test_events_are_live_on_the_async_face(kind):
 
     async def anode(state, writer):
         writer("inside")
-        while not out.is_set():
-            await asyncio.sleep(0.001)
+        await until(out.is_set)
 
     chosen = {"sync": node, "async": anode, "os thread": threaded}[kind]
 
@@ -162,8 +161,7 @@ def test_events_of_async_nodes_are_live_on_the_sync_face():
 
     async def node(state, writer):
         writer("inside")
-        while not out.is_set():
-            await asyncio.sleep(0.001)
+        await until(out.is_set)
 
     stream = chain(a=node).compile().stream({"log": []}, stream_mode="custom")
     assert next(stream) == "inside"

@@ -4,10 +4,10 @@ import asyncio
 import threading
 
 import pytest
+
 from durable_graph import START, Send, StateGraph
 from durable_graph.errors import GraphRecursionError, InvalidUpdateError, NodeCancelledError
-
-from tests.behaviour.making import both, says
+from tests.behaviour.making import both, says, until
 from tests.behaviour.small_graphs import Log, Marks, chain, parallel, thread
 
 
@@ -80,8 +80,7 @@ def test_a_started_sibling_finishes_and_keeps_its_result(face, backend, asynchro
 
     async def agood(state):
         started.set()
-        while not failed.is_set():
-            await asyncio.sleep(0)
+        await until(failed.is_set)
         await asyncio.sleep(0.01)
         marks("good")
         return {"log": ["good"]}
@@ -167,20 +166,15 @@ def test_a_stream_shows_what_finished_before_the_failure(face):
     graph = chain(a=says("a"), bad=Switch(ValueError("bad"))).compile()
     seen = []
 
-    def listen(parts):
-        seen.extend(parts)
+    async def main():
+        async for part in graph.astream({"log": []}):
+            seen.append(part)  # noqa: PERF401 - what came before the failure is to be seen
+
+    def listen():
+        seen.extend(graph.stream({"log": []}))
 
     with pytest.raises(ValueError, match="bad"):
-        if face.name == "sync":
-            for part in graph.stream({"log": []}):
-                seen.append(part)
-        else:
-
-            async def main():
-                async for part in graph.astream({"log": []}):
-                    seen.append(part)
-
-            asyncio.run(main())
+        listen() if face.name == "sync" else asyncio.run(main())
     assert seen == [{"a": {"log": ["a"]}}]
 
 

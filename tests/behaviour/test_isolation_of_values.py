@@ -1,8 +1,8 @@
 """What a node changes in place reaches nobody: not its siblings, not a retry, not the stored state, not the caller."""
 
 import pytest
-from durable_graph import START, RetryPolicy, Send, StateGraph
 
+from durable_graph import START, RetryPolicy, Send, StateGraph
 from tests.behaviour.making import both
 from tests.behaviour.small_graphs import Log, chain, parallel, thread
 

@@ -150,21 +150,18 @@ def test_after_a_fork_both_sides_go_on_with_threads_of_their_own(face, tmp_path,
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_fork_in_the_middle_of_a_run_leaves_the_run_to_the_parent(face, saver):
-    children = []
+    def busy_here_and_free_elsewhere():
+        try:
+            graph.invoke(None, CFG)
+        except ThreadBusy as error:
+            return str(os.getppid()) in error.owner and graph.invoke({}, thread("of the child"))["log"] == ["a"]
+        return False
 
     def middle(state):
-        def child():
-            try:
-                graph.invoke(None, CFG)
-            except ThreadBusy as error:
-                return str(os.getppid()) in error.owner and graph.invoke({}, thread("of the child"))["log"] == ["a"]
-            return False
-
         if state.get("answer") == "fork":
-            children.append(in_child(child))
+            assert came_through(in_child(busy_here_and_free_elsewhere))
         return {"log": ["a"]}
 
     graph = chain(middle=middle).compile(saver)
     assert face.invoke(graph, {"answer": "fork"}, CFG)["log"] == ["a"]
-    assert came_through(children[0])
     assert face.get_state(graph, thread("of the child")).values["log"] == ["a"]

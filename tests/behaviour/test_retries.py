@@ -4,11 +4,11 @@ import asyncio
 import threading
 
 import pytest
+
 from durable_graph import START, RetryPolicy, Send, StateGraph, get_runtime
 from durable_graph.core.retrying import delay_before_retry
 from durable_graph.errors import InvalidUpdateError
-
-from tests.behaviour.making import both, says
+from tests.behaviour.making import both, says, until
 from tests.behaviour.small_graphs import Log, Marks, chain, thread
 
 QUICK = RetryPolicy(initial_interval=0.001, jitter=False, retry_on=ValueError)
@@ -143,7 +143,10 @@ def test_a_run_that_gave_up_starts_to_count_anew_when_it_is_resumed(face, backen
 
 def test_a_sibling_that_waits_for_its_next_attempt_is_not_waited_for_when_another_one_fails(face, backend):
     """Its delay is a thousand seconds."""
-    node, slow = Flaky(KeyError("first")), QUICK._replace(initial_interval=1000.0, max_interval=1000.0, retry_on=KeyError)
+    node, slow = (
+        Flaky(KeyError("first")),
+        QUICK._replace(initial_interval=1000.0, max_interval=1000.0, retry_on=KeyError),
+    )
 
     def bad(state):
         while not node.attempts:
@@ -166,8 +169,7 @@ def test_a_cancelled_retry_does_not_wait_for_its_delay():
 
     async def main():
         running = asyncio.ensure_future(slow.ainvoke({"log": []}))
-        while not node.attempts:
-            await asyncio.sleep(0.001)
+        await until(lambda: node.attempts)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
@@ -224,7 +226,7 @@ TransportError = type("ConnectTimeout", (OSError,), {"__module__": "requests.exc
         (InvalidUpdateError("x"), False),
         (type("OwnError", (Exception,), {})(), True),
     ],
-    ids=lambda value: repr(value),
+    ids=repr,
 )
 def test_the_default_list_of_what_is_tried_again(error, again):
     assert (delay_before_retry([RetryPolicy()], error, 1) is not None) is again

@@ -5,10 +5,10 @@ import random
 from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
+
 from durable_graph import END, START, Command, Send, StateGraph
 from durable_graph.errors import InvalidUpdateError
-
-from tests.behaviour.making import both, says
+from tests.behaviour.making import both, says, until
 from tests.behaviour.small_graphs import Log, chain, parallel
 
 
@@ -227,7 +227,7 @@ class Item:
 @pytest.mark.parametrize("arg", [5, None, "text", [1, 2], {"any": "thing"}, (1, (2,)), Item(3)], ids=repr)
 def test_what_is_sent_is_delivered_as_it_is(face, arg):
     got = []
-    graph = StateGraph(Log).add_node("worker", lambda given: got.append(given))
+    graph = StateGraph(Log).add_node("worker", got.append)
     graph.add_conditional_edges(START, lambda state: Send("worker", arg), ["worker"])
     face.invoke(graph.compile(), {"log": []})
     assert type(got[0]) is type(arg)
@@ -270,7 +270,6 @@ def test_writes_are_applied_nodes_by_name_then_sends_in_their_order(face):
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_the_order_of_writes_does_not_depend_on_who_finishes_first(face, asynchronous):
     """Nodes hand a baton on in a random order, so that they finish in it."""
-    import asyncio
     import threading
 
     names = list("abcdef")
@@ -290,8 +289,8 @@ def test_the_order_of_writes_does_not_depend_on_who_finishes_first(face, asynchr
 
         async def anode(state):
             turn = before(name)
-            while turn is not None and not turn.is_set():
-                await asyncio.sleep(0)
+            if turn is not None:
+                await until(turn.is_set)
             done[name].set()
             return {"log": [name]}
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from pydantic import BaseModel, Field, field_validator, model_validator
+
 from durable_graph import START, Command, IsLastStep, Overwrite, RemainingSteps, StateGraph
 from durable_graph.channels import AnyValue, EphemeralValue, Topic, UntrackedValue
 from durable_graph.errors import InvalidInputError, InvalidUpdateError, InvalidValueError
-from pydantic import BaseModel, Field, field_validator, model_validator
-
 from tests.behaviour.making import Number
 from tests.behaviour.small_graphs import Log, chain, parallel, thread
 
@@ -51,7 +51,7 @@ STATES = pytest.mark.parametrize("schema", [Data, Model])
 @STATES
 def test_a_node_gets_an_instance_with_defaults_filled_in(face, schema):
     got = []
-    face.invoke(chain(schema, a=lambda state: got.append(state)).compile(), {"items": ["in"]})
+    face.invoke(chain(schema, a=got.append).compile(), {"items": ["in"]})
     assert got == [schema(items=["in"])]
     assert (type(got[0]), got[0].count) == (schema, 7)
 
@@ -156,7 +156,7 @@ def test_a_typeddict_state_checks_keys_and_not_value_types(face):
 
 def test_value_types_of_a_typeddict_are_checked_on_request(face):
     graph = chain(Typed, a=lambda state: {"names": 5}).compile(validate="values")
-    with pytest.raises(InvalidValueError, match="node 'a'(.|\n)*'names'"):
+    with pytest.raises(InvalidValueError, match=r"node 'a'(.|\n)*'names'"):
         face.invoke(graph, {"x": 1})
     with pytest.raises(InvalidInputError, match="'x'"):
         face.invoke(graph, {"x": "text"})
@@ -212,7 +212,7 @@ def test_input_and_output_schemas_name_what_goes_in_and_comes_out(face):
     graph.add_node("a", lambda state: {"answer": state["question"] + "!", "notes": ["n"]}).add_edge(START, "a")
     compiled = graph.compile()
     assert face.invoke(compiled, {"question": "q"}) == {"answer": "q!"}
-    with pytest.raises(InvalidInputError, match="'notes'(.|\n)*'question'"):
+    with pytest.raises(InvalidInputError, match=r"'notes'(.|\n)*'question'"):
         face.invoke(compiled, {"question": "q", "notes": ["x"]})
 
 

@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import Annotated, TypedDict
 
 import pytest
-from durable_graph import START, Overwrite, Send, StateGraph, interrupt
-from durable_graph.errors import InvalidConfigError
 from pydantic import BaseModel
 
+from durable_graph import START, Overwrite, Send, StateGraph, interrupt
+from durable_graph.errors import InvalidConfigError
 from tests.behaviour.making import says
 from tests.behaviour.small_graphs import Log, chain, parallel, thread
 

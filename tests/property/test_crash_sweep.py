@@ -10,6 +10,8 @@ from durable_graph.errors import StorageError
 from tests.property.driver import AtRandom, Backwards, CrashError, Disk, Driver, InOrder, explore
 from tests.property.graphs import CASES, ON_ITSELF
 
+MODES = frozenset({"values", "updates", "tasks", "checkpoints", "debug"})
+
 
 def play(case, driver, human):
     """What a caller does who wants the end: start or go on, then answer one question after the other."""
@@ -98,7 +100,7 @@ def test_a_run_that_was_stopped_at_any_effect_goes_on_and_ends_in_the_same_state
         case.world.clear()
         effects = count()
         stop = lambda when, effect: error("now") if when == moment and next(effects) == at else None
-        driver = Driver(case.graph, Disk(), eager=eager, fault=stop)
+        driver = Driver(case.graph, Disk(), eager=eager, at_once=not eager, modes=MODES, fault=stop)
         try:
             values = play(case, driver, InOrder())
             stopped = False

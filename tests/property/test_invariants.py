@@ -18,9 +18,8 @@ from tests.property.driver import (
     replay,
 )
 from tests.property.graphs import CASES, make, worker
-from tests.property.test_crash_sweep import play, undisturbed
+from tests.property.test_crash_sweep import MODES, play, undisturbed
 
-MODES = frozenset({"values", "updates", "tasks", "checkpoints", "debug"})
 ALL = MODES | {"custom"}
 
 
