@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeAlias, TypedDict, final
 
 from typing_extensions import TypeVar
 
@@ -93,6 +93,7 @@ class Config(TypedDict, total=False):
 RunnableConfig = Config
 
 
+@final
 class Send:
     """A task for `node` in the next superstep, with an input of its own.
 

@@ -137,7 +137,7 @@ def _gather(lists: Iterable[Sequence[Write]]) -> dict[str, list[Write]]:
         for write in writes:
             key = write.key
             if key in gathered:
-                gathered[key].append(write)
+                gathered[key] += (write,)
             else:
                 gathered[key] = [write]
     return gathered

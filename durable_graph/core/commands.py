@@ -7,12 +7,16 @@ stay. On any other thread it makes a checkpoint of its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from durable_graph.channels import EphemeralValue, LastValue, UntrackedValue
 from durable_graph.records import Frontier, TaskRecord
-from durable_graph.types import Send
+from durable_graph.types import Overwrite, Send
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from durable_graph.channels import BaseChannel
     from durable_graph.core.request import Request
     from durable_graph.records import StoredCheckpoint
 
@@ -29,17 +33,21 @@ def command_of(request: Request) -> TaskRecord | None:
     return TaskRecord(COMMAND_PATH, "", "", writes=tuple(request.writes), routes=tuple(request.routes))
 
 
-def combined(earlier: TaskRecord | None, later: TaskRecord | None) -> TaskRecord | None:
-    """Two Commands for one waiting step, as one."""
+def combined(
+    channels: Mapping[str, BaseChannel[Any, Any]], earlier: TaskRecord | None, later: TaskRecord | None
+) -> TaskRecord | None:
+    """Two Commands for one waiting step, as one. Where the later says what a key holds, the earlier is forgotten."""
     if earlier is None or later is None:
         return earlier or later
-    return TaskRecord(
-        COMMAND_PATH,
-        "",
-        "",
-        writes=(*(earlier.writes or ()), *(later.writes or ())),
-        routes=(*earlier.routes, *later.routes),
-    )
+    added = later.writes or ()
+    replaced = {write.key for write in added if _replaces(channels.get(write.key), write.value)}
+    kept = [write for write in earlier.writes or () if write.key not in replaced]
+    return TaskRecord(COMMAND_PATH, "", "", writes=(*kept, *added), routes=(*earlier.routes, *later.routes))
+
+
+def _replaces(channel: BaseChannel[Any, Any] | None, value: Any) -> bool:
+    """Whether a write says all of what its key holds, instead of adding to it."""
+    return isinstance(value, Overwrite) or isinstance(channel, LastValue | EphemeralValue | UntrackedValue)
 
 
 def extended(frontier: Frontier, command: TaskRecord | None) -> Frontier:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from durable_graph.core import identity
 from durable_graph.core.program import matches
 from durable_graph.errors import UnknownNodeError
-from durable_graph.types import END, MISSING, Send
+from durable_graph.types import MISSING, Send
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -132,7 +132,9 @@ def follow(
                 nodes.add(str(route))
         for name in spec.joins:
             came.setdefault(name, set()).add(spec.name)
-    for name, sources in came.items() if came else ():  # at the end of the step: a source that ran twice in it arrived once
+    for name, sources in (
+        came.items() if came else ()
+    ):  # at the end of the step: a source that ran twice in it arrived once
         join = program.joins[name]
         seen = {*waiting.get(name, ()), *sources}
         if seen.issuperset(join.sources):
@@ -140,5 +142,4 @@ def follow(
             _ = waiting.pop(name, None)
         else:
             waiting[name] = tuple(sorted(seen))
-    nodes.discard(END)
     return nodes, sends, waiting

@@ -136,7 +136,7 @@ class Run:
         self._known = dict(stored.pending)
         passed = stored.step.stop is not None or bool(self._known)
         self.answers.update(given)
-        whole = combined(self._known.pop(COMMAND_PATH, None), command)
+        whole = combined(self.program.channels, self._known.pop(COMMAND_PATH, None), command)
         if whole is not None:
             self._carried = apply_writes(self.program, self.values, self._still_known(whole.writes) or ())
             self.frontier = extended(self.frontier, whole)
@@ -349,7 +349,8 @@ class Run:
             record.stop = self._breakpoint()
         if self._modes:
             self._show_step(changes)
-        return Batch([record], status=self._ending(record.stop))
+        goes_on = (nodes or sends) and record.stop is None
+        return Batch([record], status=None if goes_on else self._ending(record.stop))
 
     def _breakpoint(self) -> str | None:
         """Whether the run stops here at a static breakpoint."""

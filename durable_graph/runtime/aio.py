@@ -56,11 +56,12 @@ class AsyncDriver:
         self._live = live
         self._limit = limit
         self._loop = asyncio.get_running_loop()
-        self._mail: deque[Mail | BaseException] = deque()
+        self._mail: deque[Mail] = deque()
+        self._fatal: BaseException | None = None  # SystemExit or the like in a node: raised by the driver
         self._waiter: asyncio.Future[None] | None = None
         self._woken = False
         self._waiting: deque[Task] = deque()
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[Any] | None] = set()
         self._delayed: dict[Task, asyncio.Task[Any] | None] = {}
         self._threads = 0
         self._slots = 0
@@ -163,20 +164,22 @@ class AsyncDriver:
         while outbox.ahead and (oldest := outbox.underway()) is not None:
             await _settle(oldest)
         item = outbox.take()
-        if item is None:
-            return
-        if outbox.checkpointer.instant:
-            outbox.settle(outbox.committer.commit(item))
-        else:
-            # A cancelled caller does not stop the commit: it lands, and it must be known that it did.
-            outbox.settle(await _shielded(asyncio.wrap_future(outbox.committer.submit(item))))
+        while item is not None:
+            if outbox.checkpointer.instant:
+                outbox.settle(outbox.committer.commit(item))
+            else:
+                # A cancelled caller does not stop the commit: it lands, and it must be known that it did.
+                outbox.settle(await _shielded(asyncio.wrap_future(outbox.committer.submit(item))))
+            item = outbox.take() if outbox.more else None
 
     # --- tasks ------------------------------------------------------------------------------------------------------
 
     async def _launch(self, effect: Launch) -> Sequence[Mail]:
         tasks = effect.tasks
-        if len(tasks) == 1 and not (self._live or self._running or self._threads or tasks[0].spec.work.threaded):
-            return (await self._perform(tasks[0]),)
+        if not (tasks[1:] or self._live or self._running or self._threads or tasks[0].spec.work.threaded):
+            if tasks[0].delay:
+                return (await self._perform(tasks[0]),)
+            return (await _in_own_context(aperform(tasks[0], self._shared)),)
         if self._limit is not None:
             self._waiting.extend(tasks)
             for _ in range(min(len(tasks), self._limit - self._slots)):
@@ -188,27 +191,34 @@ class AsyncDriver:
             self._start_threads(len(threaded))
             for task in tasks:
                 if not task.spec.work.threaded or task.delay:
-                    self._spawn(self._one(task))
+                    self._spawn(self._alone(task))
         return ()
 
     def _spawn(self, job: Any) -> None:
-        task = self._loop.create_task(job)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        self._running.add(self._loop.create_task(job))
 
     async def _slot(self) -> None:
         """Pull tasks until none is left."""
         while self._waiting:
-            await self._one(self._waiting.popleft())
+            await self._one(self._perform(self._waiting.popleft()))
         self._slots -= 1  # here and not when asyncio is done with it: until then a Launch would count on this slot
+        self._running.discard(asyncio.current_task())
 
-    async def _one(self, task: Task) -> None:
+    async def _alone(self, task: Task) -> None:
+        """One task in an asyncio task, and so a context, of its own."""
+        plain = not (task.delay or task.spec.work.threaded)
+        await self._one(aperform(task, self._shared) if plain else self._perform(task))
+        self._running.discard(asyncio.current_task())
+
+    async def _one(self, job: Any) -> None:
         try:
-            self._put(await self._perform(task))
+            self._mail.append(await job)
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # noqa: BLE001 - SystemExit in a node: the driver raises it
-            self._put(error)
+        except BaseException as error:  # noqa: BLE001 - kept for the driver to raise
+            self._fatal = error
+        if self._waiter is not None:
+            self._wake()
 
     async def _perform(self, task: Task) -> Mail:
         if task.delay:
@@ -237,10 +247,10 @@ class AsyncDriver:
             except IndexError:
                 break
             try:
-                mail: Mail | BaseException = context.copy().run(perform, task, self._shared, call_here)
-            except BaseException as error:  # noqa: BLE001 - SystemExit in a node: the driver raises it
-                mail = error
-            self._put_from_thread(mail)
+                self._put_from_thread(context.copy().run(perform, task, self._shared, call_here))
+            except BaseException as error:  # noqa: BLE001 - kept for the driver to raise
+                self._fatal = error
+                self._call_loop(self._wake)
         self._call_loop(self._thread_ended)
 
     def _thread_ended(self) -> None:
@@ -265,12 +275,13 @@ class AsyncDriver:
         if self._session is not None:
             self._session.end()
         for task in tuple(self._running):
-            _ = task.cancel()
+            if task is not None:
+                _ = task.cancel()
 
     # --- mail -------------------------------------------------------------------------------------------------------
 
     async def _receive(self, effect: Receive) -> list[Mail]:
-        if effect.wait and not self._mail:
+        if effect.wait and not (self._mail or self._fatal):
             self._waiter = self._loop.create_future()
             try:
                 await self._waiter
@@ -278,21 +289,17 @@ class AsyncDriver:
                 self._waiter = None
         mails: list[Mail] = []
         while self._mail:
-            mail = self._mail.popleft()
-            if isinstance(mail, BaseException):
-                raise mail
-            mails.append(mail)
+            mails += (self._mail.popleft(),)
+        if self._fatal is not None:
+            fatal, self._fatal = self._fatal, None
+            raise fatal
         return mails
-
-    def _put(self, mail: Mail | BaseException) -> None:
-        self._mail.append(mail)
-        self._wake()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _put_from_thread(self, mail: Mail | BaseException) -> None:
+    def _put_from_thread(self, mail: Mail) -> None:
         self._mail.append(mail)
         if not self._woken:  # one wake-up for all mail that comes before the driver looks
             self._woken = True
@@ -369,6 +376,7 @@ async def acall(body: Body, args: tuple[Any, ...], keywords: Any) -> Any:
 async def in_thread(job: Callable[[], T]) -> T:
     """Run blocking code in an OS thread of the warm pool, with the caller's context."""
     future: Future[T] = Future()
+    _ = future.set_running_or_notify_cancel()  # it cannot be cancelled: the caller may go, the job goes on
     context = contextvars.copy_context()
 
     def run() -> None:

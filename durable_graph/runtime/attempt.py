@@ -34,7 +34,8 @@ def attempt(task: Task, shared: RunContext) -> Generator[tuple[Body, tuple[Any, 
     """Run a task once. CURRENT is set while the user's code runs."""
     work: NodeWork = task.spec.work
     context = TaskContext(task, shared)
-    started = time.time()
+    timed = shared.timed
+    started = time.time() if timed else 0.0
     token = CURRENT.set(context)
     try:
         result = Result(work, shared)
@@ -61,7 +62,7 @@ def attempt(task: Task, shared: RunContext) -> Generator[tuple[Body, tuple[Any, 
     finally:
         CURRENT.reset(token)
     asked = context.asked
-    duration = time.time() - started
+    duration = time.time() - started if timed else 0.0
     if asked is None:
         return Finished(task, result.writes, result.routes, (), started, duration)
     if asked.open:
@@ -71,7 +72,7 @@ def attempt(task: Task, shared: RunContext) -> Generator[tuple[Body, tuple[Any, 
 
 def _unhappy(task: Task, context: TaskContext, error: BaseException, started: float) -> Mail:
     """An attempt that raised: it waits for a human, or it failed."""
-    duration = time.time() - started
+    duration = time.time() - started if started else 0.0
     asked = context.asked
     if isinstance(error, BaseExceptionGroup):
         error = _without_interrupts(cast("BaseExceptionGroup[BaseException]", error))

@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 __all__ = ["BlockingDriver", "RunAbandoned", "call_here", "retry_delay"]
 
 
+_AT_ONCE = 4
+"""Workers started at once. Each starts one more while tasks wait: quick tasks are over before many OS threads exist,
+slow ones soon have as many as they may."""
+
+
 class RunAbandoned(BaseException):
     """Thrown into a script whose stream was closed early."""
 
@@ -127,8 +132,9 @@ class BlockingDriver:
         while outbox.ahead and (oldest := outbox.underway()) is not None:
             _settle(oldest)
         item = outbox.take()
-        if item is not None:
+        while item is not None:
             outbox.settle(outbox.committer.commit(item))
+            item = outbox.take() if outbox.more else None
 
     # --- tasks ------------------------------------------------------------------------------------------------------
 
@@ -156,7 +162,7 @@ class BlockingDriver:
     def _start(self, tasks: Sequence[Task]) -> None:
         with self._lock:
             self._waiting.extend(tasks)
-            more = min(len(self._waiting), self._limit - self._workers)
+            more = min(len(self._waiting), self._limit - self._workers, _AT_ONCE)
             self._workers += max(more, 0)
         context = contextvars.copy_context()
         for _ in range(more):
@@ -170,6 +176,10 @@ class BlockingDriver:
                     self._workers -= 1
                     return
                 task = self._waiting.popleft()
+                grow = bool(self._waiting) and self._workers < self._limit
+                self._workers += grow
+            if grow:
+                pool.submit(lambda: self._work(context))
             try:
                 mail: Mail | BaseException = context.copy().run(perform, task, self._shared, call_here)
             except BaseException as error:  # noqa: BLE001 - SystemExit in a node: the driver raises it

@@ -57,6 +57,7 @@ class Committer:
         After an item failed, later items of the same claim fail too: a line of rows must have no gap.
         """
         future: Future[Outcome] = Future()
+        _ = future.set_running_or_notify_cancel()  # it cannot be cancelled: a commit that was asked for lands
         self._queue.append((item, future))
         if not self._started:
             self._begin()

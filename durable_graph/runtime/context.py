@@ -80,12 +80,13 @@ class Runtime(Generic[ContextT]):
 class RunContext:
     """What all tasks of one run share.
 
-    encode: value -> bytes, or None without a checkpointer.   say: takes (task, data) of the custom stream, or None
+    encode: value -> bytes, or None without a checkpointer.   timed: whether attempts are timed, which is only worth it
+    where their records are stored.   say: takes (task, data) of the custom stream, or None
     when nobody listens.   run: the run's decisions, once it began.   bridge: its `follow(task, steps)` goes around each
     attempt and tells LangChain of it; None while LangChain is not loaded.
     """
 
-    __slots__ = ("bridge", "config", "context", "encode", "program", "run", "say", "store")
+    __slots__ = ("bridge", "config", "context", "encode", "program", "run", "say", "store", "timed")
 
     def __init__(
         self,
@@ -98,6 +99,7 @@ class RunContext:
         self.program = program
         self.config = config
         self.encode = encode
+        self.timed = encode is not None
         self.context = context
         self.store = store
         self.say: Callable[[Task, Any], None] | None = None

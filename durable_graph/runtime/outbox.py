@@ -77,6 +77,8 @@ class Outbox:
         self._held: StepRecord | None = None
         self._held_seq = 0
         self._status: str | None = None
+        self._sent: CommitItem | None = None
+        self.more = False
         self.ahead: deque[tuple[float, Future[Outcome]]] = deque()
         self._durable = self._seen
 
@@ -137,11 +139,19 @@ class Outbox:
     # --- commits ----------------------------------------------------------------------------------------------------
 
     def take(self) -> CommitItem | None:
-        """What is to be committed now; None when there is nothing."""
+        """What is to be committed now; None when there is nothing.
+
+        An item whose outcome never came (Ctrl-C struck its commit) comes again, as it was: a line of rows must have no
+        gap. `more` then says that there may be another one behind it.
+        """
+        self.more = self._sent is not None
+        if self._sent is not None:
+            return self._sent
         if self.claim is None or not (self._rows or self._status):
             return None
         item = CommitItem(self.claim, tuple(self._rows), (), self._status)
         self._rows, self._status = [], None
+        self._sent = item
         return item
 
     def settle(self, outcome: Outcome) -> None:
@@ -150,6 +160,7 @@ class Outbox:
         Raises:
             LostLease: somebody else holds the thread now.
         """
+        self._sent = None
         if outcome == "stale":
             what = (
                 f"thread {self.key!r} was taken over by another run; the last step of this one that is durable has "
@@ -161,6 +172,7 @@ class Outbox:
     def start(self, item: CommitItem) -> None:
         """Hand an item to the committer and go on."""
         self.ahead.append((time.monotonic(), self.committer.submit(item)))
+        self._sent = None
 
     def behind(self) -> Future[Outcome] | None:
         """The commit to wait for before the run may go on; None when it is close enough to its disk."""

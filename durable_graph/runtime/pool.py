@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import deque
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,30 +24,34 @@ LIMIT = 64
 class _Pool:
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.work: deque[Callable[[], None]] = deque()
-        self.wake = threading.Semaphore(0)
+        self.work: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self.waiting = 0  # jobs nobody has taken
         self.idle = 0
         self.size = 0
 
     def submit(self, job: Callable[[], None]) -> None:
         with self.lock:
-            self.work.append(job)
-            grow = self.idle < len(self.work) and self.size < LIMIT
+            self.waiting += 1
+            grow = self.idle < self.waiting and self.size < LIMIT
             if grow:
                 self.size += 1
+        self.work.put(job)
         if grow:
             threading.Thread(target=self._serve, name=f"durable_graph-{self.size}", daemon=True).start()
-        self.wake.release()
 
     def _serve(self) -> None:
-        while True:
+        try:
+            while True:
+                with self.lock:
+                    self.idle += 1
+                job = self.work.get()
+                with self.lock:
+                    self.idle -= 1
+                    self.waiting -= 1
+                job()
+        finally:  # a job raised, which none may: this OS thread ends and shows it, the pool goes on
             with self.lock:
-                self.idle += 1
-            self.wake.acquire()  # noqa: SIM115,RUF100 - a semaphore counts jobs, it guards no block
-            with self.lock:
-                self.idle -= 1
-                job = self.work.popleft()
-            job()
+                self.size -= 1
 
 
 _pool = _Pool()

@@ -15,7 +15,7 @@ from durable_graph.records import Write
 from durable_graph.types import END, MISSING, ROOT, START, Command, Send
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from durable_graph.core.planning import Task
     from durable_graph.runtime.callables import Body
@@ -125,8 +125,7 @@ class Result:
         """
         if output is None and not self.work.scope.root:
             return
-        kind: type[Any] = type(output)
-        if kind is dict:
+        if output.__class__ is dict:
             for key, value in output.items():
                 self.write(key, value)
         elif isinstance(output, Command):
@@ -200,7 +199,7 @@ class Result:
         if type(target) is str and target in scope.targets:
             if target != END:
                 self.routes += (target,)
-        elif isinstance(target, Send):
+        elif type(target) is Send:
             self._take_send(target)
         elif isinstance(target, str) and str(target) in scope.targets:  # a StrEnum, say
             self.route(str(target))
@@ -209,11 +208,16 @@ class Result:
 
     def _take_send(self, send: Any) -> None:
         scope, name = self.work.scope, send.node
-        if name == END:
+        if type(name) is str and name in scope.targets and name != END:
+            if self.shared.encode is not None:
+                self._check_storable(send)
+            arg = own(send.arg)
+            self.routes += (send if arg is send.arg else Send(name, arg),)
+        elif name == END:
             what = f"node {self.work.name!r} sent to END, which takes no input"
             raise InvalidUpdateError(what, cure="Route to END by its name, without Send.")
-        if isinstance(name, str) and name in scope.targets:
-            self.routes.append(self._checked_send(send))
+        elif isinstance(name, str) and str(name) in scope.targets:  # a StrEnum, say
+            self._take_send(Send(str(name), send.arg))
         elif scope.strict:
             raise self._unknown_target("sends to", name)
 
@@ -223,17 +227,13 @@ class Result:
         what = f"node {self.work.name!r} {verb} {name!r}, which is no node of graph {scope.graph!r} (it has {nodes})"
         return InvalidUpdateError(what, cure="Route to one of these nodes, or add the node.")
 
-    def _checked_send(self, send: Send) -> Send:
-        encode = self.shared.encode
-        if encode is not None:
-            try:
-                _ = encode(send.arg)
-            except UnserializableValueError as error:
-                error.what = (
-                    f"the input that node {self.work.name!r} sends to {send.node!r} cannot be stored: {error.what}"
-                )
-                raise
-        return Send(send.node, own(send.arg))
+    def _check_storable(self, send: Send) -> None:
+        assert self.shared.encode is not None  # noqa: S101 - the caller looked; this tells the type checker
+        try:
+            _ = self.shared.encode(send.arg)
+        except UnserializableValueError as error:
+            error.what = f"the input that node {self.work.name!r} sends to {send.node!r} cannot be stored: {error.what}"
+            raise
 
     def seen(self) -> Mapping[str, Any]:
         """The state as this node's routers see it: with its own writes."""
@@ -245,22 +245,27 @@ class Result:
 
     def take_route(self, branch: BranchWork, answer: Any) -> None:
         """Read what a router answered: names, keys of its map, Sends, or a list of them."""
-        answers: Any = (answer,)
-        if type(answer) is not str and isinstance(answer, _SEVERAL):
-            answers = answer
-        for one in answers:
-            target: Any
-            if branch.path_map is None or isinstance(one, Send):
-                target = one
-            elif one in branch.path_map:
-                target = branch.path_map[one]
-            else:
-                known = ", ".join(repr(key) for key in branch.path_map)
-                what = (
-                    f"router {branch.name!r} of node {self.work.name!r} answered {one!r}, which its map does not have "
-                    f"(it has {known})"
-                )
-                raise InvalidUpdateError(what, cure="Answer one of these, or add the answer to the map.")
-            if target is True or target is False:
-                target = str(target)
-            self.route(target)
+        if type(answer) is str and branch.path_map is None:  # by far the most common case
+            self.route(answer)
+        elif isinstance(answer, _SEVERAL):
+            for one in cast("Iterable[Any]", answer):
+                self._take_answer(branch, one)
+        else:
+            self._take_answer(branch, answer)
+
+    def _take_answer(self, branch: BranchWork, answer: Any) -> None:
+        target: Any
+        if branch.path_map is None or type(answer) is Send:
+            target = answer
+        elif answer in branch.path_map:
+            target = branch.path_map[answer]
+        else:
+            known = ", ".join(repr(key) for key in branch.path_map)
+            what = (
+                f"router {branch.name!r} of node {self.work.name!r} answered {answer!r}, which its map does not have "
+                f"(it has {known})"
+            )
+            raise InvalidUpdateError(what, cure="Answer one of these, or add the answer to the map.")
+        if target is True or target is False:
+            target = str(target)
+        self.route(target)

@@ -189,6 +189,6 @@ def test_unknown_nodes_in_breakpoints_are_errors(face, backend):
     with pytest.raises(InvalidGraphError, match="'nope'"):
         abc().compile(interrupt_before=["nope"])
     graph = abc().compile(backend.make())
-    with pytest.raises(InvalidConfigError, match="'nope'.*'a', 'b', 'c'"):
+    with pytest.raises(InvalidConfigError, match=r"'nope'.*'a', 'b', 'c'"):
         face.invoke(graph, {}, CFG, interrupt_after=["nope"])
     assert face.get_state(graph, CFG).metadata is None

@@ -229,7 +229,7 @@ def both(marks, a, b, c):
 def test_two_writers_of_one_value_are_an_error_and_run_again_after_the_mend(face, backend):
     marks = Marks()
     broken = both(marks, {"value": 1}, {"value": 2}, {"log": ["c"]})
-    with pytest.raises(InvalidUpdateError, match="'value'.*'a', 'b'"):
+    with pytest.raises(InvalidUpdateError, match=r"'value'.*'a', 'b'"):
         face.invoke(broken.compile(backend.make()), {}, CFG)
     mended = both(marks, {"value": 1}, {"log": ["b"]}, {"log": ["c"]}).compile(backend.reopen())
     state = face.get_state(mended, CFG)
@@ -266,7 +266,7 @@ def test_an_invalid_value_is_rejected_before_it_is_stored_and_its_node_runs_agai
         builder.add_node("count", lambda state: (marks("count"), {"total": 3})[1])
         return builder.add_edge(START, "fill").add_edge(START, "count").add_edge("fill", END)
 
-    with pytest.raises(InvalidValueError, match="'fill'.*items") as caught:
+    with pytest.raises(InvalidValueError, match=r"'fill'.*items") as caught:
         face.invoke(basket(None).compile(backend.make()), {"items": ["old"]}, CFG)
     assert "list" in str(caught.value)
     mended = basket(["new"]).compile(backend.reopen())
@@ -294,7 +294,7 @@ def test_a_router_that_answers_nonsense_is_an_error_and_its_node_runs_again(face
         builder = chain(a=say("a", marks)).add_node("b", say("b"))
         return builder.add_conditional_edges("a", lambda state: answer, {"good": "b"})
 
-    with pytest.raises(InvalidUpdateError, match="'bad'.*'good'"):
+    with pytest.raises(InvalidUpdateError, match=r"'bad'.*'good'"):
         face.invoke(routed("bad").compile(backend.make()), {}, CFG)
     assert face.invoke(routed("good").compile(backend.reopen()), None, CFG)["log"] == ["a", "b"]
     assert marks.count("a") == 2

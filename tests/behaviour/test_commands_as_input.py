@@ -207,3 +207,13 @@ def test_a_command_that_fails_beside_a_failed_step_is_kept_with_it(face, backend
         with pytest.raises(ValueError, match="b failed"):
             face.invoke(graph, given, CFG)
     assert face.invoke(graph, None, CFG)["log"] == ["up", "b"]
+
+
+def test_a_later_update_of_a_plain_value_replaces_the_earlier_one(face, backend):
+    builder = chain(ask=lambda state: {"answer": interrupt("?")})
+    face.invoke(builder.compile(backend.make()), {}, CFG)
+    for value in ("one", "two"):
+        face.invoke(builder.compile(backend.reopen()), Command(update={"other": value}), CFG)
+    elsewhere = builder.compile(backend.reopen())
+    assert face.get_state(elsewhere, CFG).values["other"] == "two"
+    assert face.invoke(elsewhere, Command(resume="yes", update={"other": "three"}), CFG)["other"] == "three"

@@ -119,7 +119,7 @@ def test_async_has_stored_everything_when_the_call_returns(face, backend):
 
 def test_an_unknown_durability_is_an_error(face, backend):
     graph = chain(a=lambda state: None).compile(backend.make())
-    with pytest.raises(InvalidConfigError, match="durability 'never'.*sync, async, exit"):
+    with pytest.raises(InvalidConfigError, match=r"durability 'never'.*sync, async, exit"):
         face.invoke(graph, {}, CFG, durability="never")
 
 

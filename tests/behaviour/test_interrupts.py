@@ -64,8 +64,7 @@ def test_a_loop_asks_in_every_round(face, backend):
     builder.add_conditional_edges("ask", lambda state: "ask" if state["log"][-1] == "yes" else END)
     graph = builder.compile(backend.make())
     ids = [face.invoke(graph, {}, CFG)["__interrupt__"][0].id]
-    for _ in range(2):
-        ids.append(face.invoke(graph, Command(resume="yes"), CFG)["__interrupt__"][0].id)
+    ids += [face.invoke(graph, Command(resume="yes"), CFG)["__interrupt__"][0].id for _ in range(2)]
     assert len(set(ids)) == 3
     assert face.invoke(graph, Command(resume="no"), CFG)["log"] == ["yes", "yes", "no"]
 
@@ -251,7 +250,7 @@ def test_a_question_that_cannot_be_stored_is_refused_and_named(face, backend):
         return {"answer": interrupt("fine" if fine else {"value": object()})}
 
     graph = chain(ask=ask).compile(backend.make())
-    with pytest.raises(UnserializableValueError, match="interrupt value of node 'ask'.*object") as caught:
+    with pytest.raises(UnserializableValueError, match=r"interrupt value of node 'ask'.*object") as caught:
         face.invoke(graph, {"log": ["kept"]}, CFG)
     assert "interrupt" in str(caught.value)
     assert face.get_state(graph, CFG).next == ("ask",)
@@ -333,12 +332,14 @@ def test_an_interrupt_shows_its_value_unchanged(face, backend):
 
 
 def test_graph_interrupt_can_still_be_caught_by_name(face, backend):
+    seen = []
+
     def ask(state):
         try:
-            interrupt("?")
+            return {"answer": interrupt("?")}
         except GraphInterrupt as caught:
-            assert [one.value for one in caught.interrupts] == ["?"]
+            seen.extend(caught.interrupts)
             raise
 
     graph = chain(ask=ask).compile(backend.make())
-    assert face.invoke(graph, {}, CFG)["__interrupt__"][0].value == "?"
+    assert face.invoke(graph, {}, CFG)["__interrupt__"] == seen

@@ -50,7 +50,7 @@ async def task_group(state):
 def grouped(state):
     try:
         answer = interrupt("?")
-    except BaseException as caught:
+    except BaseException as caught:  # noqa: BLE001 - what user code does
         raise BaseExceptionGroup("wrapped", [BaseExceptionGroup("twice", [caught])]) from None
     return {"log": [answer]}
 
@@ -134,6 +134,7 @@ def test_an_error_raised_after_a_swallowed_question_is_raised(face, backend):
         marks("tried")
         if marks.count("tried") == 1:
             raise ValueError("after")
+        return None
 
     graph = chain(ask=ask).compile(backend.make())
     with pytest.raises(ValueError, match="after"):

@@ -136,7 +136,7 @@ def test_after_a_fork_both_sides_go_on_with_threads_of_their_own(face, tmp_path,
         for durability in ("sync", "async"):
             name = f"child {durability}"
             pid = in_child(
-                lambda: (
+                lambda name=name, durability=durability: (
                     face.invoke(graph, {}, thread(name), durability=durability)["log"] == ["a", "async"]
                     and face.invoke(graph, {}, thread("before"))["log"][:2] == ["a", "async"]
                 )

@@ -1,5 +1,6 @@
 """What get_state and get_state_history show."""
 
+import itertools
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -49,7 +50,7 @@ def test_each_checkpoint_names_its_parent(face, backend):
     face.invoke(graph, {}, CFG)
     history = face.get_state_history(graph, CFG)
     assert len(history) == 10
-    for newer, older in zip(history, history[1:], strict=False):
+    for newer, older in itertools.pairwise(history):
         assert newer.parent_config == older.config
     assert history[-1].parent_config is None
     assert len({one.config["configurable"]["checkpoint_id"] for one in history}) == 10

@@ -1,6 +1,7 @@
 """One writer per thread of a conversation; many conversations at once."""
 
 import asyncio
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -126,10 +127,8 @@ def test_however_a_run_ended_the_thread_is_free(face, backend, end):
     graph = chain(node=node).compile(saver, interrupt_before=["node"] if end == "stopped" else None)
     if end == "base exception" and face.name == "async":
         pytest.skip("asyncio hands a KeyboardInterrupt of a task to the loop")
-    try:
+    with contextlib.suppress(ValueError, KeyboardInterrupt):
         face.invoke(graph, {}, CFG)
-    except (ValueError, KeyboardInterrupt):
-        pass
     assert saver.load("t").thread.owner is None
     healed.append(True)
     assert face.invoke(graph, {}, CFG, on_unfinished="abandon", interrupt_before=[])["log"][-1:] in (["done"], [])
@@ -213,10 +212,7 @@ def test_one_saver_serves_several_event_loops_at_once(backend):
 def test_one_saver_serves_event_loops_one_after_the_other_and_sync_calls_between(backend):
     graph = chain(a=lambda state: {"log": ["a"]}).compile(backend.make())
     for count in range(1, 7):
-        if count % 3:
-            result = asyncio.run(graph.ainvoke({}, CFG))
-        else:
-            result = graph.invoke({}, CFG)
+        result = asyncio.run(graph.ainvoke({}, CFG)) if count % 3 else graph.invoke({}, CFG)
         assert len(result["log"]) == count
 
 

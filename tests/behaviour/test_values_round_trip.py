@@ -209,7 +209,7 @@ class StrangeList(list):
 def test_a_value_that_would_not_come_back_is_refused_where_it_is_written(face, backend, value):
     fixed = []
     graph = chain(Holder, write=lambda state: {"value": "fine" if fixed else {"deep": [value]}}).compile(backend.make())
-    with pytest.raises(UnserializableValueError, match="node 'write'.*key 'value'") as caught:
+    with pytest.raises(UnserializableValueError, match=r"node 'write'.*key 'value'") as caught:
         face.invoke(graph, {"value": "before"}, CFG)
     assert re.search("UntrackedValue|tolist", caught.value.cure)
     state = face.get_state(graph, CFG)
@@ -221,7 +221,7 @@ def test_a_value_that_would_not_come_back_is_refused_where_it_is_written(face, b
 def test_an_input_that_would_not_come_back_is_refused_and_makes_no_thread(face, backend):
     saver = backend.make()
     graph = chain(Holder, read=lambda state: None).compile(saver)
-    with pytest.raises(UnserializableValueError, match="input.*key 'value'"):
+    with pytest.raises(UnserializableValueError, match=r"input.*key 'value'"):
         face.invoke(graph, {"value": object()}, CFG)
     assert saver.load("t") is None
 

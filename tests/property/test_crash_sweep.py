@@ -34,13 +34,21 @@ def undisturbed(case):
 
 
 def go_on(case, disk, before, how, **options):
-    """Resume in a new process, to the end. What was flushed must not run again."""
+    """Resume in a new process. What was flushed must not run again. `before`: what was executed; grows."""
     finished, step = disk.finished()
     known = {place for place in before if place[0] <= step} | finished
     driver = Driver(case.graph, disk, how, **options)
-    values = play(case, driver, how)
-    assert not known.intersection(driver.executed), "a task whose result was flushed ran again"
-    return values, driver
+    try:
+        return play(case, driver, how)
+    finally:
+        assert not known.intersection(driver.executed), "a task whose result was flushed ran again"
+        before += driver.executed
+
+
+def once(error, moment, at):
+    """A fault: `error` at one moment of the effect with this number."""
+    effects = count()
+    return lambda when, effect: error("now") if when == moment and next(effects) == at else None
 
 
 @pytest.mark.parametrize(("sync", "eager"), [(True, True), (False, False)], ids=["sync", "async"])
@@ -61,13 +69,13 @@ def test_a_run_that_crashed_anywhere_in_any_order_ends_in_the_uncrashed_state(ca
             crashes += 1
             driver.disk.crash(choices)
             order = Backwards() if crashes % 2 else InOrder()
-            values, _ = go_on(case, driver.disk, driver.executed, order, recording=False, **how)
+            values = go_on(case, driver.disk, driver.executed, order, recording=False, **how)
         assert (values, driver.disk.trail(case.graph)) == expected
 
     runs = explore(one)
     assert crashes > 20
     with capsys.disabled():
-        print(f"\n{case.name}, {'sync' if sync else 'async'}: {crashes} crash points, {runs} runs", end=" ")
+        print(f"\n{case.name}, {'sync' if sync else 'async'}: {crashes} crash points, {runs} runs", end=" ")  # noqa: T201 - the figure is asked for
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -80,7 +88,7 @@ def test_a_run_that_crashes_again_and_again_ends_in_the_uncrashed_state(case, se
     for _ in range(50):
         options = {name: accidents.pick(2) == 0 for name in ("sync", "eager", "at_once")}
         try:
-            values, driver = go_on(case, disk, before, accidents, fault=crash, **options)
+            values = go_on(case, disk, before, accidents, fault=crash, **options)
         except CrashError:
             disk.crash(accidents)
             continue
@@ -98,15 +106,13 @@ def test_a_run_that_was_stopped_at_any_effect_goes_on_and_ends_in_the_same_state
     at, stopped = 0, True
     while stopped:
         case.world.clear()
-        effects = count()
-        stop = lambda when, effect: error("now") if when == moment and next(effects) == at else None
-        driver = Driver(case.graph, Disk(), eager=eager, at_once=not eager, modes=MODES, fault=stop)
+        driver = Driver(case.graph, Disk(), eager=eager, at_once=not eager, modes=MODES, fault=once(error, moment, at))
         try:
             values = play(case, driver, InOrder())
             stopped = False
         except error:
             driver.disk.unflushed = []
-            values, _ = go_on(case, driver.disk, driver.executed, InOrder())
+            values = go_on(case, driver.disk, driver.executed, InOrder())
         assert (values, driver.disk.trail(case.graph)) == expected
         at += 1
     assert at > 10

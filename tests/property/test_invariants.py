@@ -104,7 +104,9 @@ def normalised(events):
     """Events without what differs from run to run: ids by order of appearance, no clock."""
     ids = {}
     name = lambda found: ids.setdefault(found.group(), f"id {len(ids)}")
-    text = re.sub(r"\d{12}\.\d+\.[0-9a-f]+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|intr_[0-9a-f]{32}", name, repr(events))
+    text = re.sub(
+        r"\d{12}\.\d+\.[0-9a-f]+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|intr_[0-9a-f]{32}", name, repr(events)
+    )
     return re.sub(r"'timestamp': '[^']*'", "", text)
 
 

@@ -4,10 +4,10 @@ A history appends (reported or not), edits in place as a nasty reducer would, ov
 between inline and apart both ways, keeps pending records, branches from branches, fails to encode, crashes and goes on.
 """
 
+import dataclasses
 from copy import deepcopy
 from random import Random
 
-import dataclasses
 import pytest
 
 from durable_graph.errors import UnserializableValueError

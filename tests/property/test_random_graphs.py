@@ -22,7 +22,11 @@ PROFILE = settings(derandomize=True, deadline=None, database=None, max_examples=
 
 State = TypedDict(
     "State",
-    {"log": Annotated[list, operator.add], "total": Annotated[int, operator.add], **{f"of_{name}": str for name in NAMES}},
+    {
+        "log": Annotated[list, operator.add],
+        "total": Annotated[int, operator.add],
+        **{f"of_{name}": str for name in NAMES},
+    },
     total=False,
 )
 
@@ -31,8 +35,8 @@ State = TypedDict(
 def plans(draw):
     """A graph as plain data.
 
-    edges: (source, target). barriers: (sources, target). routers: node -> rows of targets; which row holds is decided by
-    what the node sees. A target is a node, END, or (node, number of Sends). silent: nodes that write nothing.
+    edges: (source, target). barriers: (sources, target). routers: node -> rows of targets; which row holds is decided
+    by what the node sees. A target is a node, END, or (node, number of Sends). silent: nodes that write nothing.
     """
     names = NAMES[: draw(st.integers(1, len(NAMES)))]
     node = st.sampled_from(names)
@@ -59,7 +63,11 @@ def behave(plan, name, seen):
         return {}
     if "item" in seen:
         return {"log": [f"{name}<{seen['item']}>"], "total": 1}
-    return {"log": [f"{name}:{len(seen['log'])}", *seen.get(f"of_{name}", "")[:1]], "total": 1, f"of_{name}": name[::-1]}
+    return {
+        "log": [f"{name}:{len(seen['log'])}", *seen.get(f"of_{name}", "")[:1]],
+        "total": 1,
+        f"of_{name}": name[::-1],
+    }
 
 
 def routes(plan, name, state):
@@ -119,10 +127,12 @@ def model(plan):
 def build(plan):
     builder = StateGraph(State)
     node = lambda name: lambda state: behave(plan, name, state)
-    router = lambda name: lambda state: [
-        Send(target[0], {"item": target[1]}) if isinstance(target, tuple) else target
-        for target in routes(plan, name, state)
-    ]
+    router = lambda name: (
+        lambda state: [
+            Send(target[0], {"item": target[1]}) if isinstance(target, tuple) else target
+            for target in routes(plan, name, state)
+        ]
+    )
     for name in plan["names"]:
         builder.add_node(name, node(name))
     for name in plan["starts"]:

@@ -10,7 +10,7 @@ from checkpointers import InMemorySaver
 from durable_graph import START, Command, GraphRecursionError, StateGraph, interrupt
 from durable_graph.errors import InvalidUpdateError, UnfinishedRunError, UnserializableValueError
 from durable_graph.types import ROOT
-from tests.property.driver import Backwards, Disk, Driver, InOrder
+from tests.property.driver import Backwards, Disk, Driver, InOrder, check_write_order
 
 
 def swap(old, new):
@@ -44,9 +44,11 @@ def test_after_a_conflict_the_tasks_that_took_part_run_again_and_no_other(order,
 
         return run
 
-    graph = graph_of(State, a=writer("a", 0), b=writer("b", 1), c=lambda state: world["ran"].append("c") or {"log": ["c"]})
+    graph = graph_of(
+        State, a=writer("a", 0), b=writer("b", 1), c=lambda state: world["ran"].append("c") or {"log": ["c"]}
+    )
     driver = Driver(graph, Disk(), order, sync=sync)
-    with pytest.raises(InvalidUpdateError, match="written by .*'a', 'b'"):
+    with pytest.raises(InvalidUpdateError, match=r"written by .*'a', 'b'"):
         driver.run({"log": ["given"]})
     driver.disk.flush()
     assert {path: task.error is None for path, task in driver.disk.head().pending.items()} == {
@@ -96,6 +98,22 @@ def test_all_failures_of_a_step_surface_together_and_finished_siblings_keep_thei
         driver.run({})
     assert [str(error) for error in caught.value.exceptions] == ["a", "b"]
     assert driver.disk.head().pending["c"].writes[0].value == ["c"]
+
+
+@pytest.mark.parametrize("order", [InOrder(), Backwards()], ids=["one by one", "together"])
+def test_a_failed_step_shows_what_its_tasks_did_after_that_is_stored(order):
+    def fail(state):
+        raise ValueError("no")
+
+    graph = graph_of(State, a=lambda state: {"log": ["<a>"]}, b=fail)
+    driver = Driver(graph, Disk(), order, modes={"updates", "tasks"})
+    with pytest.raises(ValueError, match="no"):
+        driver.run({})
+    assert ("updates", {"a": {"log": ["<a>"]}}) in driver.events
+    assert [payload["error"] for mode, payload in driver.events if mode == "tasks" and "error" in payload][-1:] == [
+        "ValueError('no')" if isinstance(order, InOrder) else None
+    ]
+    check_write_order(driver.transcript, sync=True)
 
 
 def test_a_failure_takes_back_what_has_not_started():
@@ -164,3 +182,22 @@ def test_a_bare_state_that_asks_shows_the_question_in_updates_and_its_value_in_v
     assert shown[0] == ["given"]
     assert shown[-1] == ["given", "b"]
     assert driver.run(Command(resume="yes")).values == {ROOT: ["given", "yes", "b"]}
+
+
+def test_a_breakpoint_that_comes_with_the_call_that_goes_on_stops_once():
+    world = {"down": True}
+
+    def node(state):
+        if world["down"]:
+            raise KeyboardInterrupt
+        return {"log": ["a"]}
+
+    driver = Driver(graph_of(State, a=node), Disk(), eager=False, modes={"updates"})
+    with pytest.raises(KeyboardInterrupt):
+        driver.run({})
+    assert driver.disk.head().pending == {}
+    world["down"] = False
+    here = frozenset({"a"})
+    assert driver.run(None, before=here).values.get("log") == []
+    assert driver.events[-1] == ("updates", {"__interrupt__": ()})
+    assert driver.run(None, before=here).values["log"] == ["a"]

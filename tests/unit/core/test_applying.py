@@ -72,7 +72,9 @@ def test_a_key_that_nobody_wrote_did_not_change():
 
 
 def test_a_known_encoding_travels_with_the_change_it_encodes():
-    _, changes = applied({}, task("a", ("last", 2, b"2"), ("log", [1], b"[1]"), ("flash", 3, b"3"), ("total", 5000, b"5")))
+    _, changes = applied(
+        {}, task("a", ("last", 2, b"2"), ("log", [1], b"[1]"), ("flash", 3, b"3"), ("total", 5000, b"5"))
+    )
     assert changes["last"] == Change(2, None, b"2")
     assert changes["log"] == Change([1], [1], b"[1]")
     assert changes["flash"] == Change(3, None, b"3")

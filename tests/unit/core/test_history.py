@@ -17,9 +17,15 @@ ASKED, ANSWERED = Interrupt("sure?", "intr_1"), Interrupt("really?", "intr_2")
 
 
 def program(*, root=False):
-    channels = {ROOT: LastValue(object)} if root else {
-        "log": BinaryOperatorAggregate(list, operator.add), "last": LastValue(str), "total": BinaryOperatorAggregate(int, operator.add)
-    }
+    channels = (
+        {ROOT: LastValue(object)}
+        if root
+        else {
+            "log": BinaryOperatorAggregate(list, operator.add),
+            "last": LastValue(str),
+            "total": BinaryOperatorAggregate(int, operator.add),
+        }
+    )
     return Program("g", {}, {}, channels, tuple(channels), tuple(channels), "f", root=root)
 
 
@@ -120,7 +126,9 @@ def test_the_questions_of_a_task_that_finished_are_history():
 def test_metadata_is_the_users_and_the_runs():
     plain = shown(stored()).metadata
     assert plain == {"source": "loop", "step": 2, "parents": {}}
-    full = shown(stored(metadata={"user": "ann"}, run_id="r", stop="after", fingerprint="f", created_at=1_700_000_000_123))
+    full = shown(
+        stored(metadata={"user": "ann"}, run_id="r", stop="after", fingerprint="f", created_at=1_700_000_000_123)
+    )
     assert full.metadata == {**plain, "user": "ann", "run_id": "r", "stop": "after", "fingerprint": "f"}
     assert full.created_at == "2023-11-14T22:13:20.123000+00:00"
     assert shown(stored()).created_at is None

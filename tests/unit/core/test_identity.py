@@ -62,7 +62,9 @@ def test_interrupt_ids_differ_by_task_question_and_occurrence():
     assert all(map(is_interrupt_id, ids))
 
 
-@pytest.mark.parametrize("key", ["intr_", "intr_" + "g" * 32, "intr_" + "a" * 31, "x" * 37, "INTR_" + "a" * 32, 5, None])
+@pytest.mark.parametrize(
+    "key", ["intr_", "intr_" + "g" * 32, "intr_" + "a" * 31, "x" * 37, "INTR_" + "a" * 32, 5, None]
+)
 def test_other_keys_have_not_the_form_of_an_interrupt_id(key):
     assert not is_interrupt_id(key)
     assert is_interrupt_id(INTERRUPT_PREFIX + "a" * 32)

@@ -35,7 +35,10 @@ def test_a_thread_is_unfinished_while_something_is_to_run():
 
 def test_open_interrupts_come_in_path_order_without_those_that_were_answered():
     found = stored(
-        "a", "b", "c", pending=[waiting("b", OTHER), waiting("a", ASKED), TaskRecord("c", "c", "", writes=(), interrupts=(ASKED,))]
+        "a",
+        "b",
+        "c",
+        pending=[waiting("b", OTHER), waiting("a", ASKED), TaskRecord("c", "c", "", writes=(), interrupts=(ASKED,))],
     )
     assert open_interrupts(found) == [ASKED, OTHER]
     found.answers[ASKED.id] = None
