@@ -286,7 +286,7 @@ def write_report(state: State) -> str:
         [
             f"{Path(state['log']).name}: {lines:,} lines, {scope}, {state['bad']:,} bad; {last}",
             *("   ".join(levels[at : at + 4]) for at in range(0, len(levels), 4)),
-            *(f'{number:6,} × "{short(shape)}"  {part("shape", shape)}' for shape, number in shapes[:TOP]),  # noqa: RUF001 - "times"
+            *(f'{number:6,} × "{short(shape)}"  {part("shape", shape)}' for shape, number in shapes[:TOP]),  # noqa: RUF001 - the sign for times
             *([f"{rest:6,} of rarer shapes"] if rest else []),
         ]
     )

@@ -135,6 +135,8 @@ def _end_badly(run: Run, error: BaseException) -> Script[None]:
     if run.busy:  # cut short: what has not started never will, what has finished counts
         run.withdraw((yield from Cancel()))
         run.receive((yield from Receive(wait=False)))
+    if isinstance(error, Blamed):  # the step is refused: what its tasks did is shown when it is run again
+        run.events.clear()
     batch = run.stop(error)
     if batch is not None and run.request.durable:
         yield from Persist(batch)

@@ -289,12 +289,12 @@ class StateView(dict[str, Any]):
         # `view | d`, `view.copy()`) read through keys() and __getitem__ instead of copying the memory.
         return super().__iter__()
 
-    def items(self) -> ItemsView[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def items(self) -> ItemsView[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride] - ours behaves like dict's, whose types are final
         """As `dict.items`; reads every key."""
         self._take_all()
         return super().items()
 
-    def values(self) -> ValuesView[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def values(self) -> ValuesView[Any]:  # pyright: ignore[reportIncompatibleMethodOverride] - ours behaves like dict's, whose types are final
         """As `dict.values`; reads every key."""
         self._take_all()
         return super().values()
@@ -343,7 +343,7 @@ class StateView(dict[str, Any]):
         for key, value in new.items():
             self[key] = value
 
-    def __ior__(self, other: Any) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __ior__(self, other: Any) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride] - ours behaves like dict's, whose types are final
         self.update(other)
         return self
 

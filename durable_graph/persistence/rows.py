@@ -35,8 +35,8 @@ __all__ = [
 FORMAT: Final = 1
 """The newest format of rows that this code reads, and the one it writes."""
 
-_Packer = cast("Callable[..., Any]", msgpack.Packer)  # pyright: ignore[reportUnknownMemberType]  # untyped
-_unpackb = cast("Callable[..., Any]", msgpack.unpackb)  # pyright: ignore[reportUnknownMemberType]  # untyped
+_Packer = cast("Callable[..., Any]", msgpack.Packer)  # pyright: ignore[reportUnknownMemberType] - msgpack ships no types
+_unpackb = cast("Callable[..., Any]", msgpack.unpackb)  # pyright: ignore[reportUnknownMemberType] - msgpack ships no types
 
 _SMALL: Final = [bytes((number,)) for number in range(0x80)]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import deque
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from durable_graph.errors import StorageError
@@ -26,6 +26,12 @@ __all__ = ["Committer", "committer_for"]
 
 GROUP = 256
 """Items in one group at the most, so that one group does not hold the database for long."""
+LINGER = 0.002
+"""Seconds for which background commits wait for company."""
+IDLE = 10.0
+"""Seconds without work after which the OS thread ends."""
+
+_Entry: TypeAlias = "tuple[CommitItem, Future[Outcome], bool]"
 
 
 class Committer:
@@ -34,54 +40,72 @@ class Committer:
     def __init__(self, checkpointer: Checkpointer) -> None:
         self._checkpointer = checkpointer
         self._busy = threading.Lock()
-        self._queue: deque[tuple[CommitItem, Future[Outcome]]] = deque()
-        self._work = threading.Semaphore(0)
+        self._queue: SimpleQueue[_Entry] = SimpleQueue()
         self._broken: dict[Claim, BaseException] = {}
-        self._started = False
+        self._serving = False
         self._start = threading.Lock()
+        self._hurry = threading.Event()
 
     def commit(self, item: CommitItem) -> Outcome:
         """Write one item now and wait for it."""
         if self._checkpointer.instant:
             return self._checkpointer.commit((item,))[0]
-        if not self._queue and self._busy.acquire(blocking=False):
+        if self._queue.empty() and self._busy.acquire(blocking=False):
             try:
                 return self._checkpointer.commit((item,))[0]
             finally:
                 self._busy.release()
         return self.submit(item).result()
 
-    def submit(self, item: CommitItem) -> Future[Outcome]:
-        """Write one item soon. The future gives the outcome, or the StorageError.
+    def submit(self, item: CommitItem, *, patient: bool = False) -> Future[Outcome]:
+        """Write one item soon. The future gives the outcome, or the StorageError; it cannot be cancelled.
+
+        patient: it may wait a moment (LINGER) for others to share its commit. `hurry` ends the wait.
 
         After an item failed, later items of the same claim fail too: a line of rows must have no gap.
         """
         future: Future[Outcome] = Future()
-        _ = future.set_running_or_notify_cancel()  # it cannot be cancelled: a commit that was asked for lands
-        self._queue.append((item, future))
-        if not self._started:
-            self._begin()
-        self._work.release()
+        _ = future.set_running_or_notify_cancel()
+        with self._start:
+            self._queue.put((item, future, patient))
+            if not self._serving:
+                self._serving = True
+                threading.Thread(target=self._serve, name="durable_graph-committer", daemon=True).start()
         return future
+
+    def hurry(self) -> None:
+        """Somebody waits: what is queued is to be committed now."""
+        self._hurry.set()
 
     def forget(self, claim: Claim) -> None:
         """The run of this claim is over."""
         self._broken.pop(claim, None)
 
-    def _begin(self) -> None:
-        with self._start:
-            if not self._started:
-                self._started = True
-                threading.Thread(target=self._serve, name="durable_graph-committer", daemon=True).start()
-
     def _serve(self) -> None:
+        """Commit what comes. The OS thread ends when nothing came for a while; the next item starts another."""
         while True:
-            self._work.acquire()  # noqa: SIM115,RUF100 - a semaphore counts items, it guards no block
-            group = [self._queue.popleft()]
-            while len(group) < GROUP and self._work.acquire(blocking=False):
-                group.append(self._queue.popleft())
+            try:
+                group = [self._queue.get(timeout=IDLE)]
+            except Empty:
+                with self._start:
+                    if self._queue.empty():
+                        self._serving = False
+                        return
+                continue
+            self._gather(group)
+            if group[-1][2] and len(group) < GROUP:
+                self._hurry.wait(LINGER)
+                self._gather(group)
+            self._hurry.clear()
             with self._busy:
-                self._commit(group)
+                self._commit([(item, future) for item, future, _ in group])
+
+    def _gather(self, group: list[_Entry]) -> None:
+        while len(group) < GROUP:
+            try:
+                group.append(self._queue.get_nowait())
+            except Empty:
+                return
 
     def _commit(self, group: Sequence[tuple[CommitItem, Future[Outcome]]]) -> None:
         sound = [entry for entry in group if entry[0].claim not in self._broken]

@@ -170,8 +170,11 @@ class Outbox:
         self._durable = self._seq
 
     def start(self, item: CommitItem) -> None:
-        """Hand an item to the committer and go on."""
-        self.ahead.append((time.monotonic(), self.committer.submit(item)))
+        """Hand an item to the committer and go on; a store that answers at once has it right away."""
+        if self.checkpointer.instant:
+            self.settle(self.committer.commit(item))
+            return
+        self.ahead.append((time.monotonic(), self.committer.submit(item, patient=True)))
         self._sent = None
 
     def behind(self) -> Future[Outcome] | None:
@@ -180,13 +183,18 @@ class Outbox:
         if not self.ahead:
             return None
         since, oldest = self.ahead[0]
-        late = time.monotonic() - since > BEHIND_SECONDS
-        return oldest if late or len(self.ahead) >= BEHIND else None
+        if len(self.ahead) < BEHIND and time.monotonic() - since <= BEHIND_SECONDS:
+            return None
+        self.committer.hurry()
+        return oldest
 
     def underway(self) -> Future[Outcome] | None:
-        """The oldest commit under way."""
+        """The oldest commit under way; who asks is going to wait for it."""
         self._reap()
-        return self.ahead[0][1] if self.ahead else None
+        if not self.ahead:
+            return None
+        self.committer.hurry()
+        return self.ahead[0][1]
 
     def _reap(self) -> None:
         while self.ahead and self.ahead[0][1].done():

@@ -123,11 +123,11 @@ class Result:
             InvalidValueError: a value violates the schema.
             UnserializableValueError: a value cannot be stored.
         """
-        if output is None and not self.work.scope.root:
-            return
-        if output.__class__ is dict:
+        if output.__class__ is dict:  # by far the most common case; `type(...) is` would lose the type of the items
             for key, value in output.items():
                 self.write(key, value)
+        elif output is None and not self.work.scope.root:
+            return
         elif isinstance(output, Command):
             self._take_command(cast("Command[Any]", output))
         elif isinstance(output, Send):

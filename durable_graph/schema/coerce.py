@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, cast, get_origin
 
 from durable_graph.errors import InvalidValueError
 from durable_graph.schema.adapters import is_validation_error, reason
@@ -20,8 +20,7 @@ __all__ = ["Build", "Pair", "builder_for", "has_model_validators", "read_instanc
 
 Pair = tuple[str, Any]
 
-if TYPE_CHECKING:
-    Build = Callable[[dict[str, Any]], Any]
+Build: TypeAlias = "Callable[[dict[str, Any]], Any]"
 
 ATOMS: Final = (type(None), bool, int, float, complex, str, bytes)
 """What nobody can change in place."""

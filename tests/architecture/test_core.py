@@ -21,9 +21,7 @@ def _yields_in_finally(node):
 
 def test_no_effect_stands_in_a_finally_block():
     # A script that is closed early could not do it: cleaning up is the driver's.
-    assert [
-        place(path, line) for path in python("durable_graph/core") for line in _yields_in_finally(tree(path))
-    ] == []
+    assert [place(path, line) for path in python("durable_graph/core") for line in _yields_in_finally(tree(path))] == []
 
 
 def test_an_effect_in_a_finally_block_would_be_seen():

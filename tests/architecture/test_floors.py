@@ -24,16 +24,12 @@ IMPURE = {
 
 def test_each_floor_imports_only_floors_below():
     command = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
-    run = subprocess.run(
-        [sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    run = subprocess.run([sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_the_core_reads_no_clock_no_random_number_and_no_environment():
-    seen = [
-        (place(path, line), name) for path in python("durable_graph/core") for line, name in imports(path)
-    ]
+    seen = [(place(path, line), name) for path in python("durable_graph/core") for line, name in imports(path)]
     assert [(where, name) for where, name in seen if name.partition(".")[0] in IMPURE] == []
 
 

@@ -107,9 +107,7 @@ def test_no_file_names_a_registry_or_a_folder_of_one_machine():
         except UnicodeDecodeError:
             continue
         found += [
-            (place(path, number), line)
-            for number, line in enumerate(text.splitlines(), 1)
-            if FOREIGN.search(line)
+            (place(path, number), line) for number, line in enumerate(text.splitlines(), 1) if FOREIGN.search(line)
         ]
     assert found == []
 

@@ -67,6 +67,9 @@ class Data:
 class Client:
     """Something that cannot be stored."""
 
+    def __repr__(self):  # without an address: a test's name is the same in every process
+        return "Client()"
+
 
 CASES = {
     "an unknown key": (Plain, {"oops": 1}, InvalidUpdateError, ["node 'bad'", "'oops'", "'log'", "'total'", "'x'"]),

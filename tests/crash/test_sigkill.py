@@ -147,5 +147,5 @@ def test_killed_runs_end_like_runs_nobody_killed_and_repeat_no_finished_task(ser
                 one.values for one in graph.get_state_history(spared.config)
             ]
     histogram = "  ".join(f"{step}: {count}" for step, count in sorted(steps.items()))
-    print(f"\n{shape} {face}: {kills} kills, {steps.total()} hit a running run, by step: {histogram}")  # noqa: T201 - for -s
+    print(f"\n{shape} {face}: {kills} kills, {steps.total()} hit a running run, by step: {histogram}")  # noqa: T201 - the histogram, shown with -s
     assert kills >= steps.total() >= HITS

@@ -43,7 +43,11 @@ def plans(draw):
     target = st.one_of(node, st.just(END), st.tuples(node, st.integers(1, 2)))
     rows = st.lists(st.lists(target, max_size=2), min_size=1, max_size=3)
     pair = st.lists(node, min_size=2, max_size=3, unique=True).map(tuple)
-    barriers = st.lists(st.tuples(pair, node), max_size=2, unique=True) if len(names) > 1 else st.just([])
+    barriers = (
+        st.lists(st.tuples(pair, st.one_of(node, st.just(END))), max_size=2, unique=True)
+        if len(names) > 1
+        else st.just([])
+    )
     plan = {
         "names": names,
         "starts": draw(st.lists(node, min_size=1, max_size=2, unique=True)),

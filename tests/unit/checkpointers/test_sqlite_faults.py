@@ -424,7 +424,7 @@ print([row.seq for row in saver.load("thread").rows])
 """
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="finds the open files in /proc")  # noqa: PTH112
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="finds the open files in /proc")  # noqa: PTH112 - read at import, without a Path
 def test_a_disk_that_comes_back_is_used_again(tmp_path):
     assert result(python(DISK_GONE, tmp_path / "runs.db")) == "[1, 2]"
 

@@ -36,7 +36,7 @@ def test_every_class_a_schema_names_is_registered():
     box = made("Box", [("a", Any)], bases=(Generic[T],), module=__name__)
     parts = {"a": Annotated[dict[str, kinds[2]], "reducer"], "b": deep, "c": row}
     schema = TypedDict("schema", parts)  # the classes are local, and so is the schema
-    model = pydantic.create_model("FoundModel", a=(typing.Optional[kinds[3]], None), __module__=__name__)  # noqa: UP045
+    model = pydantic.create_model("FoundModel", a=(typing.Optional[kinds[3]], None), __module__=__name__)  # noqa: UP045 - the old spelling is what is tested
     new = typing.NewType("new", kinds[4])
     bound = TypeVar("bound", bound=kinds[5])
     hint = tuple[schema, model, new, bound, typing.Callable[[kinds[6]], kinds[7]], box[kinds[8]], Literal[shade.X]]
@@ -60,7 +60,7 @@ class Recursive(pydantic.BaseModel):
 
 
 class WithUnknown(TypedDict):
-    a: DoesNotExist  # noqa: F821
+    a: DoesNotExist  # noqa: F821 - a name that cannot be resolved is what is tested
     b: int
 
 

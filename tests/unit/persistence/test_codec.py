@@ -91,7 +91,7 @@ VALUES = [
     range(10, 0, -3),
     slice(1, None, 2),
     ...,
-    dt.datetime(2024, 1, 2, 3, 4, 5, 6),  # noqa: DTZ001
+    dt.datetime(2024, 1, 2, 3, 4, 5, 6),  # noqa: DTZ001 - a naive time is a value too
     dt.datetime(2024, 1, 2, tzinfo=dt.UTC),
     dt.datetime(2024, 10, 27, 2, 30, tzinfo=BERLIN, fold=1),
     dt.datetime(2024, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=-3), "here")),

@@ -269,7 +269,7 @@ WAYS = {
     "reversed values": lambda v: next(iter(reversed(v.values()))),
     "reversed items": lambda v: next(iter(reversed(v.items())))[1],
     "iteration": lambda v: next(v[key] for key in v if key == "k"),
-    "keys": lambda v: next(v[key] for key in v.keys() if key == "k"),  # noqa: SIM118
+    "keys": lambda v: next(v[key] for key in v.keys() if key == "k"),  # noqa: SIM118 - one way of reading a dict
     "reversed": lambda v: next(v[key] for key in reversed(v) if key == "k"),
     "display": lambda v: {**v}["k"],
     "call": lambda v: keywords(**v)["k"],
@@ -278,7 +278,7 @@ WAYS = {
     "copy method": lambda v: v.copy()["k"],
     "copy": lambda v: copy.copy(v)["k"],
     "deepcopy": lambda v: copy.deepcopy(v)["k"],
-    "pickle": lambda v: pickle.loads(pickle.dumps(v))["k"],  # noqa: S301
+    "pickle": lambda v: pickle.loads(pickle.dumps(v))["k"],  # noqa: S301 - our own bytes
     "or": lambda v: (v | {})["k"],
     "ror": lambda v: ({} | v)["k"],
     "or view": lambda v: (v | StateView({}))["k"],
@@ -294,9 +294,9 @@ WAYS = {
     "ChainMap": lambda v: collections.ChainMap(v)["k"],
     "UserDict": lambda v: collections.UserDict(v)["k"],
     "defaultdict": lambda v: collections.defaultdict(list, v)["k"],
-    "comprehension": lambda v: {key: value for key, value in v.items()}["k"],  # noqa: C416
+    "comprehension": lambda v: {key: value for key, value in v.items()}["k"],  # noqa: C416 - one way of reading a dict
     "own": lambda v: own(v)["k"],
-    "eval": lambda v: eval("k", {}, v),  # noqa: S307
+    "eval": lambda v: eval("k", {}, v),  # noqa: S307 - one way of reading a dict
     "json": lambda v: json.loads(json.dumps(v))["k"],
     "json with indent": lambda v: json.loads(json.dumps(v, indent=1))["k"],
     "pydantic keywords": lambda v: pydantic.create_model("M", k=(Any, ...), other=(Any, ...))(**v).k,

@@ -352,7 +352,7 @@ def as_model(name, fields):
 
 def as_namedtuple(name, fields):
     defaults = [default for default in fields.values() if default is not ...]
-    return collections.namedtuple(name, fields, defaults=defaults, module="changing.tuple")  # noqa: PYI024
+    return collections.namedtuple(name, fields, defaults=defaults, module="changing.tuple")  # noqa: PYI024 - an untyped one is what is tested
 
 
 KINDS = [as_dataclass, as_model, as_namedtuple]

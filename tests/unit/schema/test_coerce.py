@@ -198,7 +198,18 @@ def test_pairs_may_write_a_key_twice(update):
 
 @pytest.mark.parametrize(
     "update",
-    [5, "text", ["x"], [("x", 1, 2)], [(1, 2)], {"x"}, pytest.param(object(), id="object"), ["ab", ("x", 1)], ValueError("x"), len],
+    [
+        5,
+        "text",
+        ["x"],
+        [("x", 1, 2)],
+        [(1, 2)],
+        {"x"},
+        pytest.param(object(), id="object"),
+        ["ab", ("x", 1)],
+        ValueError("x"),
+        len,
+    ],
     ids=str,
 )
 def test_anything_else_is_no_update(update):
