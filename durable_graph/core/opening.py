@@ -14,7 +14,7 @@ from durable_graph.types import MISSING
 
 if TYPE_CHECKING:
     from durable_graph.core.request import Request
-    from durable_graph.records import StoredCheckpoint
+    from durable_graph.records import ErrorRecord, StoredCheckpoint
     from durable_graph.types import Interrupt
 
 __all__ = ["answers_of", "check_request", "open_interrupts", "unfinished"]
@@ -42,7 +42,7 @@ def check_request(request: Request, stored: StoredCheckpoint | None) -> None:
     if request.kind == "input":
         if unfinished(stored) and request.on_unfinished != "abandon":
             assert stored is not None  # noqa: S101 - unfinished() looked; this tells the type checker
-            raise UnfinishedRunError(_why_unfinished(request, stored))
+            raise _refusal(request, stored)
     elif stored is None and (request.kind == "continue" or request.resume is not MISSING):
         what = f"thread {request.thread!r} has no run that could go on, and no input was given"
         raise EmptyInputError(what)
@@ -59,14 +59,26 @@ def answers_of(request: Request, stored: StoredCheckpoint | None) -> dict[str, A
     return resolve_answers(request.resume, open_interrupts(stored) if stored is not None else [])
 
 
-def _why_unfinished(request: Request, stored: StoredCheckpoint) -> str:
+def _refusal(request: Request, stored: StoredCheckpoint) -> UnfinishedRunError:
     frontier = stored.step.frontier
-    names = sorted({*frontier.nodes, *(send.node for send in frontier.sends)})
+    names = ", ".join(sorted({*frontier.nodes, *(send.node for send in frontier.sends)}))
     asked = open_interrupts(stored)
+    failed = [f"{task.node} ({_brief(task.error)})" for _, task in sorted(stored.pending.items()) if task.error]
+    cure = (
+        "Go on with invoke(None, config), or say what shall happen to that run: on_unfinished='finish' or 'abandon'."
+    )
     if asked:
         state = f"waits for an answer to {listing(asked)}"
+        cure = "Answer with Command(resume=...), or drop that run: on_unfinished='abandon'."
     elif stored.step.stop:
-        state = f"stopped at a breakpoint {stored.step.stop} {', '.join(names)}"
+        state = f"stopped at a breakpoint before {names}"
+    elif failed:
+        state = f"failed in {', '.join(failed)}"
     else:
-        state = f"was cut short before {', '.join(names)} had finished"
-    return f"new input for thread {request.thread!r}, whose last run {state}"
+        state = f"was cut short before {names} had finished"
+    return UnfinishedRunError(f"new input for thread {request.thread!r}, whose last run {state}", cure=cure)
+
+
+def _brief(error: ErrorRecord) -> str:
+    first_line, _, _ = error.message.partition("\n")
+    return f"{error.type.rpartition('.')[2]}: {first_line}"

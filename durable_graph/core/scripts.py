@@ -64,7 +64,8 @@ def _finish(program: Program, request: Request, stored: StoredCheckpoint | None)
     if opening.unfinished(stored):
         asked = listing(before.interrupts) or "to be continued"
         what = f"new input for thread {request.thread!r}, whose last run was continued and waits again: {asked}"
-        raise UnfinishedRunError(what)
+        cure = "Answer with Command(resume=...) or go on with invoke(None, config); on_unfinished='abandon' drops that run."
+        raise UnfinishedRunError(what, cure=cure)
     return stored
 
 

@@ -149,7 +149,7 @@ def _write(key: str, value: Any, schemas: Context, encode: Callable[[Any], bytes
     try:
         return Write(key, own(value), encode(value))
     except UnserializableValueError as error:
-        error.what = f"{who} has a value at key {key!r} that cannot be stored: {error.what}"
+        error.what = f"{who} has key {key!r}: {error.what}"
         raise
 
 

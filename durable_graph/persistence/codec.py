@@ -186,8 +186,8 @@ class Codec:
             step, part, refusal = found
             path.append(step)
         name = type_key(type_of(refusal.value))
-        where = f"at {_shortened(path)}" if path else "here"
-        return UnserializableValueError(f"{name} {where} cannot be stored: {refusal.reason}.", cure=refusal.cure)
+        where = f" at {_shortened(path)}" if path else ""
+        return UnserializableValueError(f"{name}{where} cannot be stored: {refusal.reason}.", cure=refusal.cure)
 
     def _first_refused(self, value: Any) -> tuple[str, Any, Refusal] | None:
         for step, part in self._parts(value):

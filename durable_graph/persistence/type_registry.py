@@ -277,9 +277,15 @@ def _unknown(key: Any) -> UnknownStoredTypeError:
 
 
 def _cure(cls: type[Any]) -> str:
+    if cls.__module__ in {"builtins", "types", "_thread", "_io", "_socket"}:  # functions, modules, locks, files, sockets
+        return (
+            "Store what it can be made of again, or keep the key out of checkpoints: "
+            "Annotated[T, durable_graph.channels.UntrackedValue]."
+        )
     return (
         f"durable_graph.register_type({cls.__qualname__.rpartition('.')[2]}) before the run (encode=..., decode=... "
-        "say how, if it is no plain class), or keep the key out of checkpoints: Annotated[T, UntrackedValue]."
+        "say how, if it is no plain class), or keep the key out of checkpoints: Annotated[T, UntrackedValue]"
+        " of durable_graph.channels."
     )
 
 

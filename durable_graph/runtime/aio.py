@@ -82,6 +82,7 @@ class AsyncDriver:
         given: Any = None
         listening = True
         handlers = self._handlers
+        lent = pool.lend()  # a loop that a sync node runs stands in an OS thread of the pool
         try:
             while True:
                 try:
@@ -108,6 +109,7 @@ class AsyncDriver:
         except RunAbandoned:
             return
         finally:
+            pool.give_back(lent)
             self._shared.say = None
             self._break_off()
             if self._session is not None:

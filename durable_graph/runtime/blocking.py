@@ -77,6 +77,7 @@ class BlockingDriver:
         given: Any = None
         listening = True
         handlers = self._handlers
+        lent = pool.lend()
         try:
             while True:
                 try:
@@ -99,6 +100,7 @@ class BlockingDriver:
         except RunAbandoned:
             return None  # type: ignore[return-value] # pyright: ignore[reportReturnType] - nobody looks at it
         finally:
+            pool.give_back(lent)
             self._shared.say = None
             if self._session is not None:
                 self._session.close()

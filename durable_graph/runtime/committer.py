@@ -42,7 +42,8 @@ class Committer:
         self._busy = threading.Lock()
         self._queue: SimpleQueue[_Entry] = SimpleQueue()
         self._broken: dict[Claim, BaseException] = {}
-        self._serving = False
+        self._thread: threading.Thread | None = None
+        self._turn = threading.Lock()
         self._start = threading.Lock()
         self._hurry = threading.Event()
 
@@ -50,11 +51,9 @@ class Committer:
         """Write one item now and wait for it."""
         if self._checkpointer.instant:
             return self._checkpointer.commit((item,))[0]
-        if self._queue.empty() and self._busy.acquire(blocking=False):
-            try:
+        if self._queue.empty() and not self._busy.locked():
+            with self._busy:  # not acquire() and try: Ctrl-C between the two would leave it locked for ever
                 return self._checkpointer.commit((item,))[0]
-            finally:
-                self._busy.release()
         return self.submit(item).result()
 
     def submit(self, item: CommitItem, *, patient: bool = False) -> Future[Outcome]:
@@ -67,10 +66,10 @@ class Committer:
         future: Future[Outcome] = Future()
         _ = future.set_running_or_notify_cancel()
         with self._start:
+            if self._thread is None or not self._thread.is_alive():  # the latter: Ctrl-C struck its start
+                self._thread = threading.Thread(target=self._serve, name="durable_graph-committer", daemon=True)
+                self._thread.start()
             self._queue.put((item, future, patient))
-            if not self._serving:
-                self._serving = True
-                threading.Thread(target=self._serve, name="durable_graph-committer", daemon=True).start()
         return future
 
     def hurry(self) -> None:
@@ -83,13 +82,17 @@ class Committer:
 
     def _serve(self) -> None:
         """Commit what comes. The OS thread ends when nothing came for a while; the next item starts another."""
+        with self._turn:  # of two OS threads (see submit) one works: the order is kept
+            self._serve_queue()
+
+    def _serve_queue(self) -> None:
         while True:
             try:
                 group = [self._queue.get(timeout=IDLE)]
             except Empty:
                 with self._start:
                     if self._queue.empty():
-                        self._serving = False
+                        self._thread = None
                         return
                 continue
             self._gather(group)

@@ -100,6 +100,8 @@ def thread_of(config: Mapping[str, Any]) -> str:
     cure = 'Pass config={"configurable": {"thread_id": "..."}} with an id of your own for this conversation.'
     if given is None:
         what = "the graph has a checkpointer, so a run needs a thread_id"
+        if config["configurable"]:
+            what = f"{what} (configurable holds only {', '.join(map(repr, config['configurable']))})"
         raise InvalidConfigError(what, cure=cure)
     if isinstance(given, bool) or not isinstance(given, str | int | UUID):
         what = f"thread_id is {given!r} ({type(given).__name__}), expected str, int or UUID"

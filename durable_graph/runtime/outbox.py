@@ -210,3 +210,7 @@ class Outbox:
             self.ahead[-1][1].add_done_callback(lambda _: committer.forget(claim))
         else:
             committer.forget(claim)
+
+    def __del__(self) -> None:
+        """A run whose event loop was closed under it never comes to its `close`; nobody shall find its thread busy."""
+        owner.forget(self.owner)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from typing_extensions import TypeVar
 
 from durable_graph.errors import EventLoopError
+from durable_graph.runtime import pool
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -45,12 +46,15 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
     running: list[asyncio.Task[_Outcome[T]]] = []
     _ = loop.call_soon_threadsafe(begin)
+    lent = pool.lend()
     try:
         return future.result()
     except BaseException:
         if not future.done() and running:
             _ = loop.call_soon_threadsafe(running[0].cancel)
         raise
+    finally:
+        pool.give_back(lent)
 
 
 async def _outcome(coroutine: Coroutine[Any, Any, T]) -> _Outcome[T]:

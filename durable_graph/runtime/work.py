@@ -177,7 +177,7 @@ class Result:
         try:
             data = encode(value)
         except UnserializableValueError as error:
-            error.what = f"node {self.work.name!r} wrote a value to key {key!r} that cannot be stored: {error.what}"
+            error.what = f"node {self.work.name!r} wrote to key {key!r}: {error.what}"
             raise
         self.writes += (Write(key, own(value), data),)
 

@@ -235,7 +235,7 @@ def test_new_input_on_a_failed_thread_is_refused_and_names_where_it_stands(face,
     with pytest.raises(ValueError, match="b failed"):
         face.invoke(graph, {}, CFG)
     rows = dump(saver)
-    with pytest.raises(UnfinishedRunError, match="cut short before b"):
+    with pytest.raises(UnfinishedRunError, match=r"failed in b \(ValueError: b failed\)"):
         face.invoke(graph, {}, CFG)
     assert dump(saver) == rows
 

@@ -55,7 +55,7 @@ def test_input_starts_a_run_on_a_new_or_finished_thread(found):
     [
         (stored("a", pending=[waiting("a", ASKED)]), rf"waits for an answer to {ASKED.id} \('sure\?'\)"),
         (stored("b", sends=(Send("a", 1),), stop="before"), "stopped at a breakpoint before a, b"),
-        (stored("b", stop="after"), "stopped at a breakpoint after b"),
+        (stored("b", stop="after"), "stopped at a breakpoint before b"),
         (stored("b", sends=(Send("b", 1), Send("a", 1))), "was cut short before a, b had finished"),
     ],
     ids=["asked", "before", "after", "cut short"],
