@@ -145,7 +145,7 @@ class Command(Generic[Goto]):
         return f"Command({', '.join(given)})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Interrupt:
     """A question a node asked. `id` is what an answer refers to; `value` is what was asked.
 
@@ -155,6 +155,10 @@ class Interrupt:
     value: Any
     id: str = ""
     response_schema: Mapping[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        schema = f", response_schema={self.response_schema!r}" if self.response_schema is not None else ""
+        return f"Interrupt(value={self.value!r}, id={self.id!r}{schema})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +192,14 @@ class StateTask(NamedTuple):
     interrupts: tuple[Interrupt, ...] = ()
     state: Any = None
     result: Any = None
+
+    def __repr__(self) -> str:
+        told = [
+            f"{name}={value!r}"
+            for name, value in zip(self._fields, self, strict=True)
+            if not (value is None or (isinstance(value, tuple) and not value))
+        ]
+        return f"StateTask({', '.join(told)})"
 
 
 class StateSnapshot(NamedTuple):

@@ -71,7 +71,7 @@ class SqliteDatabase:
         with self._lock:
             # A second interrupt while the first one was being undone can leave a transaction open; what were added to
             # it now would be lost with it.
-            if (writer := self._writer) is not None and not writer.in_transaction:
+            if (writer := self._writer) is not None and not writer.in_transaction and not self._moved():
                 try:
                     return writer.execute(statement, values).rowcount == 1
                 except sqlite3.Error:
@@ -89,6 +89,9 @@ class SqliteDatabase:
 
         def attempt() -> T:
             with self._lock:
+                if self._writer is not None and self._moved():
+                    self._let_go()
+                    raise _replaced(self.file)
                 if self._writer is not None and self._writer.in_transaction and not self.in_memory:
                     self._close_writer()  # see try_write
                 writer = self._writer or self._open_writer()
@@ -123,6 +126,17 @@ class SqliteDatabase:
             self._close_writer()
         with self._gate:
             self._close_idle()
+
+    def _let_go(self) -> None:
+        """Forget a file that is not at its path any more. (Closing it is safe: SQLite looks before it deletes a WAL.)"""
+        self._close_writer()
+        self._ready = False
+        with self._gate:
+            self._close_idle()
+
+    def _moved(self) -> bool:
+        """Whether the open file was deleted or replaced: SQLite would go on and write into what nobody sees."""
+        return self.place is not None and self.place != _place(self.file)
 
     def ask_for(self, synchronous: Synchronous) -> None:
         """Make commits at least as durable as this."""
@@ -178,10 +192,15 @@ class SqliteDatabase:
         """
         if self.in_memory:  # its only connection
             return self.write(work, patience)
+        if self._ready and self._moved():
+            with self._lock:
+                if self._moved():
+                    self._let_go()
         if not self._ready:
             self.prepare(patience)
 
         def attempt() -> T:
+            place = self.place
             reader = self._enter()
             try:
                 if reader is None:
@@ -194,7 +213,7 @@ class SqliteDatabase:
                     reader.close()
                 self._leave(None)
                 raise
-            self._leave(reader)
+            self._leave(reader, place)
             return result
 
         return self._patiently(attempt, patience)
@@ -206,12 +225,12 @@ class SqliteDatabase:
             self._reading += 1
             return self._idle.pop() if self._idle else None
 
-    def _leave(self, reader: sqlite3.Connection | None) -> None:
-        """Undo `_enter`, and keep the reader for the next one."""
+    def _leave(self, reader: sqlite3.Connection | None, place: tuple[int, int] | None = None) -> None:
+        """Undo `_enter`, and keep the reader, which was opened at `place`, for the next one."""
         with self._gate:
             self._reading -= 1
             if reader is not None:
-                if self.users and len(self._idle) < _IDLE_READERS:
+                if self.users and place == self.place and len(self._idle) < _IDLE_READERS:
                     self._idle.append(reader)
                 else:
                     reader.close()
@@ -288,6 +307,13 @@ class SqliteDatabase:
                 "SQLite cannot be used safely on it here.",
                 cure="Start processes with multiprocessing's 'spawn' or 'forkserver', or fork when no run is active.",
             )
+
+
+def _replaced(file: str) -> DatabaseUnavailableError:
+    return DatabaseUnavailableError(
+        f"{file}: this file was deleted, moved or replaced while it was open; nothing of this transaction was stored.",
+        cure="Put the file back, or begin anew: the next call uses what is at this path then.",
+    )
 
 
 def _transact(connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:

@@ -64,9 +64,7 @@ def _refusal(request: Request, stored: StoredCheckpoint) -> UnfinishedRunError:
     names = ", ".join(sorted({*frontier.nodes, *(send.node for send in frontier.sends)}))
     asked = open_interrupts(stored)
     failed = [f"{task.node} ({_brief(task.error)})" for _, task in sorted(stored.pending.items()) if task.error]
-    cure = (
-        "Go on with invoke(None, config), or say what shall happen to that run: on_unfinished='finish' or 'abandon'."
-    )
+    cure = "Go on with invoke(None, config), or say what shall happen to that run: on_unfinished='finish' or 'abandon'."
     if asked:
         state = f"waits for an answer to {listing(asked)}"
         cure = "Answer with Command(resume=...), or drop that run: on_unfinished='abandon'."

@@ -119,7 +119,7 @@ class Run:
             return Batch([first])
         self.tasks[0].writes = self.request.writes
         if not self._modes.isdisjoint(("checkpoints", "debug")):
-            self._input = (dict(self.values), frontier)
+            self._input = ({key: self.request.copy(value) for key, value in self.values.items()}, frontier)
         closed = self.close_step()
         return Batch([first, *closed.steps], status=closed.status)
 
@@ -131,6 +131,7 @@ class Run:
         if stored is None or not opening.unfinished(stored):
             if command is not None:
                 return self._open_command(command)
+            self._show_start_values()
             self.over = True
             return None
         self._known = dict(stored.pending)
@@ -173,8 +174,10 @@ class Run:
             self.events.append(("values", self._output()))
 
     def _show_stored(self) -> None:
-        for task in self.tasks:
-            if task.writes is not None and "updates" in self._modes and not task.spec.hidden:
+        for task in sorted(self.tasks, key=lambda task: task.writes is None):  # questions that stay open come last
+            if task.writes is None and not self._runnable(task):
+                self._show_question(task)
+            elif task.writes is not None and "updates" in self._modes and not task.spec.hidden:
                 self.events.append(("updates", streaming.update_payload(task, self.request.copy, cached=True)))
 
     # --- planning ---------------------------------------------------------------------------------------------
@@ -213,12 +216,16 @@ class Run:
         self.tasks = plan(self.program, self.frontier, (self.request.thread, self.address))
         if self._modes and stored is not None and not self._modes.isdisjoint(("checkpoints", "debug")):
             self._show_checkpoints(stored)
+        if self.over and (self.frontier.nodes or self.frontier.sends):  # at a breakpoint
+            self._note("updates", {"__interrupt__": ()})
 
     def _show_checkpoints(self, stored: Sequence[Address]) -> None:
         if self._input is not None and len(stored) > 1:
             values, frontier = self._input
             before = self.stored.address if self.stored is not None else None
+            shown, self.events = self.events, []  # the values it led to come after it
             self._show_checkpoint(stored[0], before, self.step - 1, frontier, values)
+            self.events += shown
             self._input = None
         self._show_checkpoint(self.address, self.parent, self.step, self.frontier, self.values)
 
@@ -245,7 +252,7 @@ class Run:
         if first.name != START:
             if self.steps >= self.request.limit:
                 names = ", ".join(sorted({task.name for task in tasks}))
-                what = f"{self.steps} supersteps ran, the limit of this run, and {names} would be next"
+                what = f"Recursion limit of {self.steps} reached: {self.steps} supersteps ran, {names} would be next"
                 raise GraphRecursionError(what, state=self._output())
             self.steps += 1
         if self._modes:
@@ -369,8 +376,6 @@ class Run:
             return "done"
         if stop is not None:
             self.over = True
-            if "updates" in self._modes:
-                self.events.append(("updates", {"__interrupt__": ()}))
             return "waiting"
         return None
 
@@ -407,6 +412,8 @@ class Run:
             return None
         if isinstance(error, Blamed):
             self._voided = frozenset(error.paths)
+            where = f" of thread {self.request.thread!r}" if self.request.thread else ""
+            error.error.add_note(f"In step {self.step + 1}{where}; these tasks run again when the thread is resumed.")
         elif self._closing and isinstance(error, NodeFailure):
             self._voided = frozenset(task.path for task in self.tasks if task.writes)
         voided = [task for task in self.tasks if task.path in self._voided]
@@ -474,17 +481,18 @@ class Run:
         copy = self.request.copy
         if task.writes is not None:
             self._note("updates", streaming.update_payload(task, copy))
+        elif task.interrupts:
+            self._show_question(task)
         if "tasks" in self._modes or "debug" in self._modes:
             payload = streaming.result_payload(task, copy)
             self._note("tasks", payload)
             self._debug("task_result", payload)
-        if task.writes is None and task.interrupts:
-            self._note("updates", {"__interrupt__": task.interrupts})
-            if "values" in self._modes:
-                shown = self._output()
-                if not self.program.root:
-                    shown = {**shown, "__interrupt__": task.interrupts}
-                self._note("values", shown)
+
+    def _show_question(self, task: Task) -> None:
+        self._note("updates", {"__interrupt__": task.interrupts})
+        if "values" in self._modes:
+            shown = self._output()
+            self._note("values", shown if self.program.root else {**shown, "__interrupt__": task.interrupts})
 
     def _show_step(self, changes: dict[str, Change]) -> None:
         if "values" in self._modes and (self.step == 0 or not self._visible.isdisjoint(changes)):

@@ -64,7 +64,7 @@ def _finish(program: Program, request: Request, stored: StoredCheckpoint | None)
     if opening.unfinished(stored):
         asked = listing(before.interrupts) or "to be continued"
         what = f"new input for thread {request.thread!r}, whose last run was continued and waits again: {asked}"
-        cure = "Answer with Command(resume=...) or go on with invoke(None, config); on_unfinished='abandon' drops that run."
+        cure = "Answer with Command(resume=...) or go on with invoke(None, config); on_unfinished='abandon' drops it."
         raise UnfinishedRunError(what, cure=cure)
     return stored
 

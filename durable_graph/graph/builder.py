@@ -82,6 +82,9 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         self.waiting_edges: set[tuple[tuple[str, ...], str]] = set()
         self.start_branches: dict[str, Branch] = {}
 
+    def __repr__(self) -> str:
+        return f"StateGraph({getattr(self.state_schema, '__name__', self.state_schema)}: {', '.join(self.nodes)})"
+
     # --- nodes ------------------------------------------------------------------------------------------------------
 
     @overload

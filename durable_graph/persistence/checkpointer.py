@@ -35,6 +35,9 @@ class Checkpointer(ABC):
     instant: bool = False
     """True when every verb returns without waiting for anything (memory): callers never hand it to a thread."""
 
+    one_host: bool = True
+    """True when all users of the store run on one machine (memory; SQLite in WAL mode, which shares memory)."""
+
     @property
     @abstractmethod
     def identity(self) -> tuple[Any, ...]:

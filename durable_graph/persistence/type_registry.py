@@ -277,7 +277,7 @@ def _unknown(key: Any) -> UnknownStoredTypeError:
 
 
 def _cure(cls: type[Any]) -> str:
-    if cls.__module__ in {"builtins", "types", "_thread", "_io", "_socket"}:  # functions, modules, locks, files, sockets
+    if cls.__module__ in {"builtins", "types", "_thread", "_io", "_socket"}:  # functions, locks, files, sockets, ...
         return (
             "Store what it can be made of again, or keep the key out of checkpoints: "
             "Annotated[T, durable_graph.channels.UntrackedValue]."

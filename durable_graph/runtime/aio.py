@@ -395,7 +395,9 @@ async def in_thread(job: Callable[[], T]) -> T:
 
 async def _settle(future: Future[Any]) -> None:
     """Wait; what it gave is looked at by the outbox."""
-    _ = await asyncio.wait([asyncio.wrap_future(future)])
+    waiting = asyncio.wrap_future(future)
+    waiting.add_done_callback(lambda done: done.cancelled() or done.exception())  # or asyncio logs it as never seen
+    _ = await asyncio.wait([waiting])
 
 
 async def _shielded(awaitable: Any) -> Any:

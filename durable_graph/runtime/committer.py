@@ -38,22 +38,23 @@ class Committer:
     """Commits for one store. Items of one claim are written in the order in which they were given."""
 
     def __init__(self, checkpointer: Checkpointer) -> None:
-        self._checkpointer = checkpointer
+        self.checkpointer = checkpointer
         self._busy = threading.Lock()
         self._queue: SimpleQueue[_Entry] = SimpleQueue()
         self._broken: dict[Claim, BaseException] = {}
         self._thread: threading.Thread | None = None
         self._turn = threading.Lock()
         self._start = threading.Lock()
-        self._hurry = threading.Event()
+        # Not an Event: that is Python code, and Ctrl-C inside its set() would leave its lock locked for ever.
+        self._hurry: SimpleQueue[None] = SimpleQueue()
 
     def commit(self, item: CommitItem) -> Outcome:
         """Write one item now and wait for it."""
-        if self._checkpointer.instant:
-            return self._checkpointer.commit((item,))[0]
+        if self.checkpointer.instant:
+            return self.checkpointer.commit((item,))[0]
         if self._queue.empty() and not self._busy.locked():
             with self._busy:  # not acquire() and try: Ctrl-C between the two would leave it locked for ever
-                return self._checkpointer.commit((item,))[0]
+                return self.checkpointer.commit((item,))[0]
         return self.submit(item).result()
 
     def submit(self, item: CommitItem, *, patient: bool = False) -> Future[Outcome]:
@@ -74,7 +75,7 @@ class Committer:
 
     def hurry(self) -> None:
         """Somebody waits: what is queued is to be committed now."""
-        self._hurry.set()
+        self._hurry.put(None)
 
     def forget(self, claim: Claim) -> None:
         """The run of this claim is over."""
@@ -97,11 +98,18 @@ class Committer:
                 continue
             self._gather(group)
             if group[-1][2] and len(group) < GROUP:
-                self._hurry.wait(LINGER)
+                self._linger()
                 self._gather(group)
-            self._hurry.clear()
             with self._busy:
                 self._commit([(item, future) for item, future, _ in group])
+
+    def _linger(self) -> None:
+        try:
+            self._hurry.get(timeout=LINGER)
+            while True:
+                self._hurry.get_nowait()
+        except Empty:
+            return
 
     def _gather(self, group: list[_Entry]) -> None:
         while len(group) < GROUP:
@@ -113,7 +121,8 @@ class Committer:
     def _commit(self, group: Sequence[tuple[CommitItem, Future[Outcome]]]) -> None:
         sound = [entry for entry in group if entry[0].claim not in self._broken]
         try:
-            outcomes = self._checkpointer.commit([item for item, _ in sound]) if sound else []
+            outcomes = self.checkpointer.commit([item for item, _ in sound]) if sound else []
+            answered = tuple(zip(sound, outcomes, strict=True))
         except BaseException as error:  # noqa: BLE001 - handed to those who wait; the thread must live on
             if len(sound) > 1 and not isinstance(error, StorageError):
                 for entry in sound:  # one item is at fault, and the others must not suffer for it
@@ -121,7 +130,7 @@ class Committer:
             else:
                 self._broken.update((item.claim, error) for item, _ in sound)
         else:
-            for (_, future), outcome in zip(sound, outcomes, strict=True):
+            for (_, future), outcome in answered:
                 future.set_result(outcome)
         for item, future in group:
             if not future.done():
@@ -138,6 +147,7 @@ def committer_for(checkpointer: Checkpointer) -> Committer:
         found = _committers.get(checkpointer.identity)
         if found is None:
             found = _committers[checkpointer.identity] = Committer(checkpointer)
+        found.checkpointer = checkpointer  # an older object may have been closed, and would open what it had again
         return found
 
 

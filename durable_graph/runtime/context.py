@@ -198,18 +198,30 @@ def current(what: str) -> TaskContext:
 
 
 def get_config() -> dict[str, Any]:
-    """The config of the run, inside a node."""
+    """The config of the run, inside a node.
+
+    Raises:
+        OutsideRunError: no node runs here.
+    """
     return current("get_config()").config
 
 
 def get_runtime(context_schema: type[ContextT] | None = None) -> Runtime[ContextT]:
-    """The runtime of the node that runs. `context_schema` is for type checkers only."""
+    """The runtime of the node that runs. `context_schema` is for type checkers only.
+
+    Raises:
+        OutsideRunError: no node runs here.
+    """
     del context_schema
     return current("get_runtime()").runtime
 
 
 def get_stream_writer() -> StreamWriter:
-    """A function that writes to the "custom" stream; usable from any OS thread."""
+    """A function that writes to the "custom" stream; usable from any OS thread.
+
+    Raises:
+        OutsideRunError: no node runs here.
+    """
     return current("get_stream_writer()").write
 
 
@@ -230,6 +242,8 @@ def interrupt(value: Any, *, key: str | None = None, response_schema: Any = None
         InvalidValueError: the answer does not fit `response_schema`; it is dropped and the question is open again.
         InterruptMismatchError: the node asks something else than when it ran before.
         NoCheckpointerError: the graph has no checkpointer, so the run could never go on.
+        UnserializableValueError: the question cannot be stored.
+        OutsideRunError: no node runs here.
     """
     context = current("interrupt()")
     encode = context.shared.encode

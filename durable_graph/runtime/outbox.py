@@ -13,14 +13,15 @@ from __future__ import annotations
 import secrets
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from durable_graph.core.applying import merge_changes
-from durable_graph.errors import LostLease
+from durable_graph.errors import LostLease, UnserializableValueError
 from durable_graph.persistence.codec import CODEC
 from durable_graph.persistence.layout import LaneWriter
-from durable_graph.records import Address, ClaimRequest, CommitItem, LaneInfo
+from durable_graph.records import Address, Change, ClaimRequest, CommitItem, LaneInfo
 from durable_graph.runtime import owner
+from durable_graph.types import MISSING
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -76,6 +77,8 @@ class Outbox:
         self._rows: list[Row] = []
         self._held: StepRecord | None = None
         self._held_seq = 0
+        self._held_lengths: dict[str, int] = {}
+        self._struck = False
         self._status: str | None = None
         self._sent: CommitItem | None = None
         self.more = False
@@ -90,14 +93,22 @@ class Outbox:
         Raises:
             UnserializableValueError: a value cannot be stored; the outbox is as it was.
         """
+        if self._struck:  # Ctrl-C cut the last call short: what may be missing must not be followed by anything
+            return []
+        self._struck = True
+        try:
+            return self._add(batch)
+        except Exception:
+            self._struck = False
+            raise
+
+    def _add(self, batch: Batch) -> list[Address]:
         addresses: list[Address] = []
         for record in batch.steps:
             record.created_at = time.time_ns() // 1_000_000
             seq = self._seq + 1
             if self._hold:
-                if self._held is not None:
-                    record.changes = merge_changes(self._held.changes, record.changes)
-                self._held, self._held_seq = record, seq
+                self._keep(record, seq)
             else:
                 self._rows += self._writer.checkpoint(record, seq, self.epoch)
             self._seq = seq
@@ -109,12 +120,37 @@ class Outbox:
         if batch.status is not None:
             self._settle_held()
             self._status = batch.status
+        self._struck = False
         return addresses
 
-    def _settle_held(self) -> None:
+    def _keep(self, record: StepRecord, seq: int) -> None:
+        """Hold a checkpoint back. The next step may change values in place, and then be refused: what is held must
+        not change with them. Lists to which was only appended are cut to the length they have now.
+        """
+        lengths: dict[str, int] = {}
+        for key, change in record.changes.items():
+            if change.suffix is not None:
+                lengths[key] = len(change.value)
+            elif change.data is None and change.value is not MISSING:
+                change.data = _encoded(key, change.value)
+        for key in record.changes:
+            self._held_lengths.pop(key, None)
+        self._held_lengths.update(lengths)
         if self._held is not None:
-            self._rows += self._writer.checkpoint(self._held, self._held_seq, self.epoch)
-            self._held = None
+            record.changes = merge_changes(self._held.changes, record.changes)
+        self._held, self._held_seq = record, seq
+
+    def _settle_held(self) -> None:
+        held = self._held
+        if held is None:
+            return
+        for key, length in self._held_lengths.items():
+            change = held.changes[key]
+            if len(change.value) > length:
+                held.changes[key] = Change(change.value[:length], change.suffix, change.data)
+        self._rows += self._writer.checkpoint(held, self._held_seq, self.epoch)
+        self._held = None
+        self._held_lengths.clear()
 
     # --- the claim ------------------------------------------------------------------------------------------------
 
@@ -213,4 +249,13 @@ class Outbox:
 
     def __del__(self) -> None:
         """A run whose event loop was closed under it never comes to its `close`; nobody shall find its thread busy."""
-        owner.forget(self.owner)
+        if hasattr(self, "owner"):
+            owner.forget(self.owner)
+
+
+def _encoded(key: str, value: Any) -> bytes:
+    try:
+        return CODEC.encode(value)
+    except UnserializableValueError as error:
+        error.what = f"key {key!r} has a value that cannot be stored: {error.what}"
+        raise

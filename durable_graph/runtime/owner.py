@@ -47,14 +47,20 @@ def ending(owner: str) -> Future[None] | None:
     return _ENDING.get(owner)
 
 
-def is_dead(owner: str) -> bool:
-    """Whether the owner certainly lives no more. False for owners on other hosts: only time can tell there."""
+def is_dead(owner: str, *, one_host: bool) -> bool:
+    """Whether the owner certainly lives no more.
+
+    one_host: all users of the store run on this machine, so an owner from another start of a machine is from before a
+    restart of this one. False for an owner in another container: from here nobody can see whether it lives.
+    """
     try:
         boot, namespace, pid, start, _ = owner.split(":")
         number = int(pid)
     except ValueError:
         return False
-    if boot != _boot() or namespace != _namespace("self"):
+    if boot != _boot():
+        return one_host
+    if namespace != _namespace("self"):
         return False
     if number == os.getpid() and start == _start_time(number):
         return owner not in _ACTIVE
@@ -64,7 +70,10 @@ def is_dead(owner: str) -> bool:
 def describe_owner(owner: str) -> str:
     """For messages."""
     parts = owner.split(":")
-    return f"process {parts[2]}" if len(parts) == 5 else repr(owner)  # noqa: PLR2004 - the five parts named above
+    if len(parts) != 5:  # noqa: PLR2004 - the five parts named above
+        return repr(owner)
+    here = parts[:2] == [_boot(), _namespace("self")]
+    return f"process {parts[2]}{'' if here else ' of another machine or container, or from before a restart'}"
 
 
 @cache

@@ -68,7 +68,7 @@ class Session:
             holder = loaded.thread.owner if loaded is not None else None
             if holder is None or holder == before:
                 return loaded
-            if not owner.is_dead(holder):
+            if not owner.is_dead(holder, one_host=self.checkpointer.one_host):
                 what = f"thread {self.key!r} is held by another run, of {owner.describe_owner(holder)}"
                 raise ThreadBusy(what, owner=holder)
             before = holder

@@ -123,10 +123,11 @@ class Result:
             InvalidValueError: a value violates the schema.
             UnserializableValueError: a value cannot be stored.
         """
-        if output.__class__ is dict:  # by far the most common case; `type(...) is` would lose the type of the items
+        root = self.work.scope.root  # the state is one value, and a dict can be one
+        if output.__class__ is dict and not root:  # the usual case; `type(...) is` would lose the type of the items
             for key, value in output.items():
                 self.write(key, value)
-        elif output is None and not self.work.scope.root:
+        elif output is None:
             return
         elif isinstance(output, Command):
             self._take_command(cast("Command[Any]", output))

@@ -1,4 +1,4 @@
-"""The invariants of the core, over the transcript of effects (design, section 2)."""
+"""The invariants of the core, over the transcript of effects."""
 
 import asyncio
 import re

@@ -185,7 +185,7 @@ def test_a_numpy_scalar_comes_back_as_a_numpy_scalar(scalar):
 @pytest.mark.parametrize(
     ("value", "path", "name"),
     [
-        (Odd(), "here", ":Odd"),
+        (Odd(), ":Odd cannot be stored", ":Odd"),
         ({"items": [0, 1, 2, Send("n", {"owner": Odd()})]}, "['items'][3].arg['owner']", ":Odd"),
         ([{"a": (1, {"b": Odd})}], "[0]['a'][1]['b']", "builtins:type"),
         ([1, OddList()], "[1]", ":OddList"),
