@@ -128,7 +128,7 @@ class SqliteDatabase:
             self._close_idle()
 
     def _let_go(self) -> None:
-        """Forget a file that is not at its path any more. (Closing it is safe: SQLite looks before it deletes a WAL.)"""
+        """Forget a file that is not at its path any more. SQLite deletes no WAL then: it looks before it does."""
         self._close_writer()
         self._ready = False
         with self._gate:

@@ -78,7 +78,7 @@ def _state_task(path: str, node: str, stored: StoredCheckpoint, *, live: bool) -
     public = ("push", node, int(path.rpartition("#")[2])) if "#" in path else ("pull", node)
     if record is None:
         return path, StateTask("", node, public)
-    result = None if record.writes is None else streaming.result(record.writes)
+    result: Any = None if record.writes is None else (streaming.written(record.writes) or {})
     error = None if record.error is None else f"{record.error.type}: {record.error.message}"
     waits = record.writes is None
     asked = tuple(one for one in record.interrupts if not live or (waits and one.id not in stored.answers))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from durable_graph.core.program import Program
     from durable_graph.records import Write
 
-__all__ = ["Event", "output", "result", "result_payload", "start_payload", "update_payload", "written"]
+__all__ = ["Event", "output", "result_payload", "start_payload", "update_payload", "written"]
 
 Event: TypeAlias = "tuple[str, Any]"
 """A mode and its payload."""
@@ -93,13 +93,6 @@ def result_payload(task: Task, copy: Callable[[Any], Any]) -> dict[str, Any]:
             for asked in task.interrupts
         ],
     }
-
-
-def result(writes: Sequence[Write]) -> Any:
-    """What a task wrote as its result shows it: the bare value of a root state, else values by key."""
-    if len(writes) == 1 and writes[0].key == ROOT:
-        return writes[0].value
-    return _grouped(writes, lambda value: value)
 
 
 def _grouped(writes: Sequence[Write], copy: Callable[[Any], Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from durable_graph.persistence.layout import read_at, read_head, read_history
 from durable_graph.records import MAIN, RowRange
 from durable_graph.runtime import owner
 from durable_graph.runtime.committer import committer_for
+from durable_graph.runtime.context import CURRENT
 from durable_graph.runtime.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -69,9 +70,16 @@ class Session:
             if holder is None or holder == before:
                 return loaded
             if not owner.is_dead(holder, one_host=self.checkpointer.one_host):
-                what = f"thread {self.key!r} is held by another run, of {owner.describe_owner(holder)}"
-                raise ThreadBusy(what, owner=holder)
+                raise self._busy(holder)
             before = holder
+
+    def _busy(self, holder: str) -> ThreadBusy:
+        inside = CURRENT.get()
+        if inside is not None and inside.task.origin[0] == self.key:
+            what = f"node {inside.task.name!r} called a graph on its own thread {self.key!r}, which its run holds"
+            return ThreadBusy(what, owner=holder, cure="Give the inner call a thread_id of its own.")
+        what = f"thread {self.key!r} is held by another run, of {owner.describe_owner(holder)}"
+        return ThreadBusy(what, owner=holder)
 
     @property
     def outbox(self) -> Outbox:

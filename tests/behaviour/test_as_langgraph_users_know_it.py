@@ -149,6 +149,29 @@ def test_the_input_of_a_task_of_a_bare_state_is_the_bare_value(face):
     assert end["result"] == {"__root__": ["a"]}
 
 
+@pytest.mark.parametrize(
+    ("schema", "given", "node", "expected"),
+    [
+        (dict, {"z": 1}, lambda state: {"k": 1}, {"k": 1}),
+        (dict, {"z": 1}, lambda state: {**state, "k": 1}, {"z": 1, "k": 1}),
+        (dict[str, int], {"z": 1}, lambda state: {"k": 1}, {"k": 1}),
+        (Annotated[dict, operator.or_], {"z": 1}, lambda state: {"k": 1}, {"z": 1, "k": 1}),
+    ],
+    ids=["dict", "dict-kept", "dict-of-int", "reduced-dict"],
+)
+def test_a_state_that_is_one_dict_takes_any_keys(face, backend, schema, given, node, expected):
+    graph = StateGraph(schema).add_node("a", node).add_edge(START, "a").compile(checkpointer=backend.make())
+    assert face.invoke(graph, given, thread()) == expected
+    assert face.get_state(graph, thread()).values == expected
+
+
+@pytest.mark.parametrize(("schema", "given"), [(str, "x"), (Annotated[list, operator.add], ["x"])], ids=["str", "list"])
+def test_a_node_that_returns_nothing_leaves_a_bare_state_as_it_is(face, schema, given):
+    graph = StateGraph(schema).add_node("a", lambda state: None).add_edge(START, "a").compile()
+    assert face.invoke(graph, given) == given
+    assert face.stream(graph, given) == [{"a": None}]
+
+
 # --- the step limit ---------------------------------------------------------------------------------------------------
 
 

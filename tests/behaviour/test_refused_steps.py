@@ -6,6 +6,7 @@ from typing import Annotated, TypedDict
 import pytest
 
 from durable_graph import END, START, StateGraph
+from tests.behaviour.small_graphs import thread
 
 
 def merged(old, new):
@@ -14,9 +15,13 @@ def merged(old, new):
     return old
 
 
+class Refused(Exception):
+    """What the last key raises."""
+
+
 def picky(old, new):
-    if new == "refused":
-        raise ValueError(new)
+    if isinstance(new, str) and new != "fine":
+        raise {"wrong": Refused, "Ctrl-C": KeyboardInterrupt}[new]
     return new
 
 
@@ -41,19 +46,14 @@ def graph(backend, verdicts):
 
 
 @pytest.mark.parametrize("refused", ["b", "c"])
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize(("verdict", "error"), [("wrong", Refused), ("Ctrl-C", KeyboardInterrupt)])
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-def test_what_a_refused_step_changed_in_place_is_not_stored(face, backend, durability, error, refused, monkeypatch):
-    if error is KeyboardInterrupt and face.name == "async":
-        pytest.skip("asyncio.run turns it into a cancellation")
-    verdicts = dict.fromkeys("abc", "fine") | {refused: "refused"}
+def test_what_a_refused_step_changed_in_place_is_not_stored(face, backend, durability, verdict, error, refused):
+    verdicts = dict.fromkeys("abc", "fine") | {refused: verdict}
     app = graph(backend, verdicts)
-    config = {"configurable": {"thread_id": "t"}}
-    if error is KeyboardInterrupt:
-        monkeypatch.setitem(picky.__globals__, "ValueError", KeyboardInterrupt)
+    config = thread()
     with pytest.raises(error):
         face.invoke(app, {"log": ["start"], "seen": {"start": True}}, config, durability=durability)
-    monkeypatch.undo()
 
     before = "abc"[: "abc".index(refused)]
     snapshot = face.get_state(app, config)
