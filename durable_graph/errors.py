@@ -198,7 +198,7 @@ class UnfinishedRunError(UsageError):
     )
 
 
-class UnknownInterruptError(UsageError, ValueError):
+class UnknownInterruptError(UsageError, ValueError, RuntimeError):
     """An answer names an interrupt that is not open, or does not say which of several it means.
 
     `interrupt_ids` are the ids that do not fit, `pending_ids` those that are open.
@@ -220,7 +220,7 @@ class UnknownInterruptError(UsageError, ValueError):
         self.pending_ids = tuple(pending_ids)
 
 
-class NoCheckpointerError(UsageError, ValueError):
+class NoCheckpointerError(UsageError, ValueError, RuntimeError):
     """The call needs a checkpointer and the graph was compiled without one."""
 
     code = "DG206"

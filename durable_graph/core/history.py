@@ -79,7 +79,7 @@ def _state_task(path: str, node: str, stored: StoredCheckpoint, *, live: bool) -
     if record is None:
         return path, StateTask("", node, public)
     result: Any = None if record.writes is None else (streaming.written(record.writes) or {})
-    error = None if record.error is None else f"{record.error.type}: {record.error.message}"
+    error = None if record.error is None else f"{record.error.type.rpartition('.')[2]}({record.error.message!r})"
     waits = record.writes is None
     asked = tuple(one for one in record.interrupts if not live or (waits and one.id not in stored.answers))
     return path, StateTask("", node, public, error, asked, None, result)

@@ -80,7 +80,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         self.nodes: dict[str, Node] = {}
         self.edges: set[tuple[str, str]] = set()
         self.waiting_edges: set[tuple[tuple[str, ...], str]] = set()
-        self.start_branches: dict[str, Branch] = {}
+        self.branches: dict[str, dict[str, Branch]] = {}
 
     def __repr__(self) -> str:
         return f"StateGraph({getattr(self.state_schema, '__name__', self.state_schema)}: {', '.join(self.nodes)})"
@@ -206,7 +206,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         Raises:
             InvalidGraphError: the node has a router of this name already.
         """
-        branches = self.start_branches if source == START else self._node(source).branches
+        branches = self.branches.setdefault(source, {})
         name = name_of(path)
         if name == "<lambda>":
             name = f"condition{len(branches) + 1}" if branches else "condition"
@@ -215,14 +215,6 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             raise InvalidGraphError(what, cure="Add each router once, or give the second one another name.")
         branches[name] = Branch.of(name, path, path_map)
         return self
-
-    def _node(self, name: str) -> Node:
-        try:
-            return self.nodes[name]
-        except KeyError:
-            known = ", ".join(map(repr, self.nodes)) or "no nodes yet"
-            what = f"a router is added to node {name!r}, which is not there (there are {known})"
-            raise InvalidGraphError(what, cure=f"Call add_node({name!r}, ...) first.") from None
 
     def add_sequence(self, nodes: Sequence[Action | tuple[str, Action]]) -> Self:
         """Add nodes that run one after the other: functions, or (name, function) pairs.

@@ -19,7 +19,7 @@ from typing_extensions import TypeVar
 from durable_graph.core.scripts import run_graph
 from durable_graph.errors import InternalError, InvalidConfigError
 from durable_graph.graph.calls import Call, make_call
-from durable_graph.graph.outputs import read_listening, read_selection, result_of
+from durable_graph.graph.outputs import read_listening, result_of
 from durable_graph.graph.views import ThreadView
 from durable_graph.persistence.checkpointer import Checkpointer
 from durable_graph.persistence.codec import CODEC
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
 
-    from durable_graph.core.program import NodeNames, Program
+    from durable_graph.channels import BaseChannel
+    from durable_graph.core.program import NodeNames, NodeSpec, Program
     from durable_graph.core.run import Outcome
     from durable_graph.core.streaming import Event
     from durable_graph.graph.builder import StateGraph
@@ -103,6 +104,16 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         nodes = ", ".join(name for name, spec in self.program.nodes.items() if not spec.hidden)
         return f"CompiledStateGraph({self.name!r}: {nodes})"
 
+    @property
+    def nodes(self) -> Mapping[str, NodeSpec]:
+        """The nodes by name, with the hidden one that takes the input in ("__start__")."""
+        return self.program.nodes
+
+    @property
+    def channels(self) -> Mapping[str, BaseChannel[Any, Any]]:
+        """How each key of the state accumulates, private keys too."""
+        return self.program.channels
+
     def get_name(self) -> str:
         """The graph's name."""
         return self.name
@@ -137,10 +148,9 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             The output keys. Where a node asked, "__interrupt__" holds the open interrupts. version "v2": a
             `GraphOutput`. With another `stream_mode`: the list of its events.
         """
-        listening, call = self._call(
-            input, config, stream_mode, version, context, interrupt_before, interrupt_after, durability, on_unfinished
-        )
-        selection = read_selection(self.program, output_keys)
+        shown = (stream_mode, version, output_keys)
+        rules = (interrupt_before, interrupt_after, durability, on_unfinished)
+        listening, call = self._call(input, config, shown, context, rules)
         if stream_mode != "values":
             return list(self._parts(call, listening))
         running = self._events(_quiet(call))
@@ -148,7 +158,7 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             while True:
                 _ = next(running)
         except StopIteration as end:
-            return self._result(end.value, version, selection)
+            return self._result(end.value, version, listening.selection)
 
     async def ainvoke(
         self,
@@ -165,16 +175,15 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         version: Literal["v1", "v2"] = "v1",
     ) -> Any:
         """Async `invoke`."""
-        listening, call = self._call(
-            input, config, stream_mode, version, context, interrupt_before, interrupt_after, durability, on_unfinished
-        )
-        selection = read_selection(self.program, output_keys)
+        shown = (stream_mode, version, output_keys)
+        rules = (interrupt_before, interrupt_after, durability, on_unfinished)
+        listening, call = self._call(input, config, shown, context, rules)
         if stream_mode != "values":
             return [listening.part(event) async for events in self._aevents(call) for event in events]
         outcome: list[Outcome] = []
         async for _ in self._aevents(_quiet(call), outcome):
             pass
-        return self._result(outcome[0], version, selection)
+        return self._result(outcome[0], version, listening.selection)
 
     def stream(
         self,
@@ -183,6 +192,7 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         *,
         context: ContextT | Mapping[str, Any] | None = None,
         stream_mode: StreamMode | Sequence[StreamMode] = "updates",
+        output_keys: str | Sequence[str] | None = None,
         interrupt_before: Nodes = None,
         interrupt_after: Nodes = None,
         durability: Durability | None = None,
@@ -194,9 +204,9 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         One mode yields payloads; a list of modes yields (mode, payload). version "v2" yields `StreamPart`s. Closing
         the stream early stops the run after what was yielded; the thread can be resumed.
         """
-        listening, call = self._call(
-            input, config, stream_mode, version, context, interrupt_before, interrupt_after, durability, on_unfinished
-        )
+        shown = (stream_mode, version, output_keys)
+        rules = (interrupt_before, interrupt_after, durability, on_unfinished)
+        listening, call = self._call(input, config, shown, context, rules)
         return self._parts(call, listening)
 
     def _parts(self, call: Call, listening: Listening) -> Iterator[Any]:
@@ -211,6 +221,7 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         *,
         context: ContextT | Mapping[str, Any] | None = None,
         stream_mode: StreamMode | Sequence[StreamMode] = "updates",
+        output_keys: str | Sequence[str] | None = None,
         interrupt_before: Nodes = None,
         interrupt_after: Nodes = None,
         durability: Durability | None = None,
@@ -218,9 +229,9 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         version: Literal["v1", "v2"] = "v1",
     ) -> AsyncIterator[Any]:
         """Async `stream`."""
-        listening, call = self._call(
-            input, config, stream_mode, version, context, interrupt_before, interrupt_after, durability, on_unfinished
-        )
+        shown = (stream_mode, version, output_keys)
+        rules = (interrupt_before, interrupt_after, durability, on_unfinished)
+        listening, call = self._call(input, config, shown, context, rules)
         running = self._aevents(call)
         try:
             async for events in running:
@@ -354,15 +365,12 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         self,
         given: Any,
         config: ConfigLike,
-        stream_mode: Any,
-        version: str,
+        shown: tuple[Any, str, str | Sequence[str] | None],
         context: Any,
-        interrupt_before: Nodes,
-        interrupt_after: Nodes,
-        durability: Durability | None,
-        on_unfinished: OnUnfinished,
+        rules: tuple[Nodes, Nodes, Durability | None, OnUnfinished],
     ) -> tuple[Listening, Call]:
-        listening = read_listening(stream_mode, version, self._schemas.output)
+        before, after, durability, on_unfinished = rules
+        listening = read_listening(self.program, *shown, self._schemas.output)
         passed = self._normalise(config)
         if _LANGCHAIN in sys.modules:
             from durable_graph.langchain.callbacks import without_default_limit
@@ -375,8 +383,8 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             configs.merge(self.config, passed),
             modes=listening.modes,
             context=context,
-            interrupt_before=_names(interrupt_before),
-            interrupt_after=_names(interrupt_after),
+            interrupt_before=_names(before),
+            interrupt_after=_names(after),
             durability=durability,
             on_unfinished=on_unfinished,
             encode=CODEC.encode if self.checkpointer is not None else None,

@@ -15,10 +15,9 @@ from durable_graph.schema.coerce import read_instance
 from durable_graph.types import END, ROOT, START
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from durable_graph.core.program import NodeNames
-    from durable_graph.graph.branches import Branch
     from durable_graph.graph.builder import StateGraph
     from durable_graph.graph.nodes import Node
     from durable_graph.schema import Validator
@@ -149,12 +148,12 @@ class _Maker:
             for source in join.sources:
                 if join.target != END:
                     self._joins[source].append(join.name)
-        self._start_branches = graph.start_branches
+        self._routers = graph.branches
 
     def node(self, node: Node, schema: Schema) -> NodeSpec:
         """A node of the user's."""
         reader = self._reader(schema)
-        branches = self._branches(node.branches.values(), schema)
+        branches = self._branches(node.name, schema)
         bodies = [node.body, *(branch.body for branch in branches)]
         work = NodeWork(
             node.name,
@@ -179,7 +178,7 @@ class _Maker:
     def start(self, given: Schema) -> NodeSpec:
         """The hidden node that takes the input in."""
         reader = self._reader(given)
-        branches = self._branches(self._start_branches.values(), self._state)
+        branches = self._branches(START, self._state)
         needs_loop = any(branch.body.sync is None for branch in branches)
         heavy = any(not branch.body.light and branch.body.asyn is None for branch in branches)
         work = NodeWork(START, self._scope, reader, None, branches, needs_loop=needs_loop, threaded=heavy)
@@ -197,11 +196,11 @@ class _Maker:
             root=schema.kind == "root",
         )
 
-    def _branches(self, branches: Iterable[Branch], schema: Schema) -> tuple[BranchWork, ...]:
+    def _branches(self, source: str, schema: Schema) -> tuple[BranchWork, ...]:
         from durable_graph.graph.nodes import input_hint
 
         found: list[BranchWork] = []
-        for branch in branches:
+        for branch in self._routers.get(source, {}).values():
             hint = input_hint(branch.path)
             wanted = schema
             if hint is not None and hint is not self._state.type:

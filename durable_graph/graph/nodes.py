@@ -13,7 +13,6 @@ from durable_graph.types import RetryPolicy
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from durable_graph.graph.branches import Branch
 
 __all__ = ["Action", "Node", "input_hint"]
 
@@ -42,7 +41,6 @@ class Node:
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     retry: tuple[RetryPolicy, ...] = ()
     destinations: tuple[str, ...] | None = None
-    branches: dict[str, Branch] = field(default_factory=dict[str, "Branch"])
 
     @classmethod
     def of(cls, name: str | None, action: Any, afunc: Any) -> Node:

@@ -31,11 +31,13 @@ class Listening:
     """What a stream shows and in which shape.
 
     several: modes came as a list, so parts name their mode.   output: the schema of what the values are.
+    selection: which keys "values" and "updates" show.
     """
 
     modes: frozenset[str]
     several: bool
     version: str
+    selection: Selection
     output: Schema
 
     def part(self, event: Event) -> Any:
@@ -43,6 +45,8 @@ class Listening:
         mode, payload = event
         if mode == "debug":
             payload = {**payload, "timestamp": datetime.now(UTC).isoformat()}
+        if self.selection is not None:
+            payload = _selected(mode, payload, self.selection)
         if self.version == "v1":
             return (mode, payload) if self.several else payload
         part: dict[str, Any] = {"type": mode, "ns": (), "data": payload}
@@ -55,11 +59,36 @@ class Listening:
         return part
 
 
-def read_listening(stream_mode: Any, version: str, output: Schema) -> Listening:
-    """Check stream modes.
+def _selected(mode: str, payload: Any, selection: Selection) -> Any:
+    """The payload of "values" or "updates" with the wanted keys only; other modes as they are."""
+    if mode == "values" and isinstance(payload, dict):
+        values = cast("dict[str, Any]", payload)
+        if isinstance(selection, str):
+            return values.get(selection)
+        return {key: value for key, value in values.items() if key in (*(selection or ()), "__interrupt__")}
+    if mode == "updates" and isinstance(payload, dict):
+        wanted = (selection,) if isinstance(selection, str) else selection or ()
+        updates = cast("dict[str, Any]", payload)
+        return {node: _narrowed(update, wanted) for node, update in updates.items()}
+    return payload
+
+
+def _narrowed(update: Any, wanted: tuple[str, ...]) -> Any:
+    """What a node wrote, with the wanted keys only; None where nothing is left."""
+    if isinstance(update, list):
+        return [one for one in (_narrowed(part, wanted) for part in cast("list[Any]", update)) if one] or None
+    if not isinstance(update, dict):
+        return update
+    return {key: value for key, value in cast("dict[str, Any]", update).items() if key in wanted} or None
+
+
+def read_listening(
+    program: Program, stream_mode: Any, version: str, output_keys: str | Sequence[str] | None, output: Schema
+) -> Listening:
+    """Check what a caller wants to see.
 
     Raises:
-        InvalidConfigError: an unknown mode or version.
+        InvalidConfigError: an unknown mode, version or key.
     """
     several = isinstance(stream_mode, list | tuple | set | frozenset)
     modes = list(cast("list[Any]", stream_mode)) if several else [stream_mode]
@@ -70,7 +99,7 @@ def read_listening(stream_mode: Any, version: str, output: Schema) -> Listening:
     if version not in ("v1", "v2"):
         what = f"unknown stream version {version!r}; known: v1, v2"
         raise InvalidConfigError(what)
-    return Listening(frozenset(modes), several, version, output)
+    return Listening(frozenset(modes), several, version, read_selection(program, output_keys), output)
 
 
 def read_selection(program: Program, output_keys: str | Sequence[str] | None) -> Selection:

@@ -13,7 +13,6 @@ from durable_graph.types import END, START
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from durable_graph.graph.branches import Branch
     from durable_graph.graph.builder import StateGraph
 
     Graph = StateGraph[Any, Any, Any, Any]
@@ -60,7 +59,9 @@ def _edges(graph: Graph) -> Iterator[str]:
 
 
 def _branches(graph: Graph) -> Iterator[str]:
-    for source, branches in _all_branches(graph):
+    for source, branches in sorted(graph.branches.items()):
+        if source != START and source not in graph.nodes:
+            yield f"found a router ({', '.join(branches)}) of unknown node {source!r}{_near(source, graph)}"
         for branch in branches.values():
             for target in branch.declared or ():
                 if target != END and target not in graph.nodes:
@@ -71,14 +72,8 @@ def _branches(graph: Graph) -> Iterator[str]:
                 yield f"node {node.name!r} names unknown destination {target!r}{_near(target, graph)}"
 
 
-def _all_branches(graph: Graph) -> Iterator[tuple[str, dict[str, Branch]]]:
-    yield START, graph.start_branches
-    for node in graph.nodes.values():
-        yield node.name, node.branches
-
-
 def _entry(graph: Graph) -> Iterator[str]:
-    if not graph.start_branches and not any(source == START for source, _ in graph.edges):
+    if START not in graph.branches and not any(source == START for source, _ in graph.edges):
         yield "the graph must have an entrypoint: add at least one edge from START to a node"
 
 
@@ -98,8 +93,7 @@ def _reachable(graph: Graph) -> set[str]:
             continue
         found.add(name)
         node = graph.nodes.get(name)
-        branches = node.branches if node is not None else graph.start_branches
-        for branch in branches.values():
+        for branch in graph.branches.get(name, {}).values():
             if branch.declared is None:
                 return set(graph.nodes)
             pending += branch.declared

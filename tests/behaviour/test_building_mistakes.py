@@ -80,9 +80,15 @@ def test_a_barrier_that_waits_for_start_is_no_silent_dead_end(face):
         builder("a").add_edge([START], "a").compile()
 
 
-def test_a_router_of_an_unknown_node_is_refused_with_the_call_to_write():
-    with pytest.raises(InvalidGraphError, match=r"'b'(.|\n)*there are 'a'(.|\n)*add_node\('b'"):
-        builder("a").add_conditional_edges("b", lambda state: "a")
+def test_a_router_of_an_unknown_node_is_a_mistake_found_when_the_graph_is_compiled():
+    graph = builder("a").add_conditional_edges("b", lambda state: "a")
+    with pytest.raises(InvalidGraphError, match=r"router \(condition\) of unknown node 'b' \(there are 'a'\)"):
+        graph.compile()
+
+
+def test_a_router_may_be_added_before_its_node():
+    graph = StateGraph(Number).add_conditional_edges("a", lambda state: END, [END])
+    assert graph.add_node("a", lambda state: None).add_edge(START, "a").compile().invoke({"x": 1}) == {"x": 1}
 
 
 def test_the_same_router_twice_on_one_node_is_refused():

@@ -140,7 +140,7 @@ def test_a_failed_thread_shows_the_error_and_goes_on_with_none(face, backend):
         face.invoke(graph, {"log": []}, thread())
     snapshot = face.get_state(graph, thread())
     assert (snapshot.values, snapshot.next) == ({"log": ["first"]}, ("bad",))
-    assert snapshot.tasks[0].error == "builtins.RuntimeError: broken"
+    assert snapshot.tasks[0].error == "RuntimeError('broken')"
     bad.error = None
     assert face.invoke(graph, None, thread()) == {"log": ["first", "mended", "last"]}
     assert bad.runs == 2

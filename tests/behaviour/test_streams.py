@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from durable_graph import START, Overwrite, Send, StateGraph, interrupt
 from durable_graph.errors import InvalidConfigError
-from tests.behaviour.making import says
+from tests.behaviour.making import Number, says
 from tests.behaviour.small_graphs import Log, chain, parallel, thread
 
 MODES = ["values", "updates", "custom", "tasks", "checkpoints", "debug"]
@@ -316,3 +316,21 @@ class Counted(TypedDict):
 def test_streams_work_without_output_changes(face):
     graph = chain(Counted, a=lambda state: None).compile()
     assert face.stream(graph, {}, stream_mode="values") == [{"n": 0}]
+
+
+@pytest.mark.parametrize(
+    ("keys", "values", "updates"),
+    [
+        ("x", [1, 2], [{"a": {"x": 2}}, {"b": None}]),
+        (["y"], [{}, {}, {"y": 5}], [{"a": None}, {"b": {"y": 5}}]),
+    ],
+)
+def test_output_keys_narrow_values_and_updates(face, keys, values, updates):
+    graph = chain(Number, a=lambda state: {"x": 2}, b=lambda state: {"y": 5}).compile()
+    assert face.stream(graph, {"x": 1}, stream_mode="values", output_keys=keys)[: len(values)] == values
+    assert face.stream(graph, {"x": 1}, output_keys=keys) == updates
+
+
+def test_an_unknown_output_key_of_a_stream_is_an_error(face):
+    with pytest.raises(InvalidConfigError, match="'nope'"):
+        face.stream(two().compile(), {"log": []}, output_keys="nope")

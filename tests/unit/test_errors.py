@@ -69,6 +69,8 @@ def test_an_error_is_whole_after_pickling_and_copying(cls):
         (errors.InvalidInputError, ValueError),
         (errors.InvalidUpdateError, ValueError),
         (errors.NoCheckpointerError, ValueError),
+        (errors.NoCheckpointerError, RuntimeError),
+        (errors.UnknownInterruptError, RuntimeError),
         (errors.GraphRecursionError, RecursionError),
         (errors.OutsideRunError, RuntimeError),
         (errors.EventLoopError, RuntimeError),

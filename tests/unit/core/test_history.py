@@ -109,7 +109,7 @@ def test_a_task_shows_its_error_its_questions_or_its_result():
     ]
     found = stored(Frontier(("a", "b", "c", "d", "e")), pending, answers={ANSWERED.id: True})
     live, saved = shown(found), shown(found, live=False)
-    assert [task.error for task in live.tasks] == ["app.Oops: no", None, None, None, None]
+    assert [task.error for task in live.tasks] == ["Oops('no')", None, None, None, None]
     assert live.interrupts == live.tasks[1].interrupts == (ASKED,)
     assert saved.interrupts == saved.tasks[1].interrupts == (ANSWERED, ASKED)
     assert [task.result for task in live.tasks] == [None, None, {}, [{"log": [1]}, {"log": [2]}], None]
