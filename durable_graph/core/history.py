@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from durable_graph.core import identity, streaming
 from durable_graph.core.applying import preview
 from durable_graph.core.commands import live_frontier
-from durable_graph.types import ROOT, StateSnapshot, StateTask
+from durable_graph.types import StateSnapshot, StateTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +56,7 @@ def snapshot(
     paths = [path for path, _ in named]
     created = datetime.fromtimestamp(stored.step.created_at / 1000, UTC).isoformat() if stored.step.created_at else None
     return StateSnapshot(
-        values=_visible(program, values, copy),
+        values=streaming.state(program, values, copy),
         next=tuple(task.name for path, task in zip(paths, tasks, strict=True) if path not in finished),
         config=config_of(thread, stored.address),
         metadata=_metadata(stored),
@@ -83,12 +83,6 @@ def _state_task(path: str, node: str, stored: StoredCheckpoint, *, live: bool) -
     waits = record.writes is None
     asked = tuple(one for one in record.interrupts if not live or (waits and one.id not in stored.answers))
     return path, StateTask("", node, public, error, asked, None, result)
-
-
-def _visible(program: Program, values: dict[str, Any], copy: Callable[[Any], Any]) -> Any:
-    if program.root:
-        return copy(values.get(ROOT))
-    return {key: copy(values[key]) for key in program.channels if key in values}
 
 
 def _metadata(stored: StoredCheckpoint) -> dict[str, Any]:

@@ -89,7 +89,6 @@ class Run:
         self._modes = request.modes
         self._before: NodeNames = request.before or program.interrupt_before
         self._after: NodeNames = request.after or program.interrupt_after
-        self._visible = frozenset(program.output_keys)
 
     # --- how it begins ----------------------------------------------------------------------------------------
 
@@ -171,7 +170,7 @@ class Run:
 
     def _show_start_values(self) -> None:
         if "values" in self._modes:
-            self.events.append(("values", self._output()))
+            self.events.append(("values", self._state()))
 
     def _show_stored(self) -> None:
         for task in sorted(self.tasks, key=lambda task: task.writes is None):  # questions that stay open come last
@@ -253,7 +252,7 @@ class Run:
             if self.steps >= self.request.limit:
                 names = ", ".join(sorted({task.name for task in tasks}))
                 what = f"Recursion limit of {self.steps} reached: {self.steps} supersteps ran, {names} would be next"
-                raise GraphRecursionError(what, state=self._output())
+                raise GraphRecursionError(what, state=self._state())
             self.steps += 1
         if self._modes:
             for task in tasks:
@@ -382,7 +381,7 @@ class Run:
     def _pause(self) -> Batch:
         self.over = True
         if "values" in self._modes and any(task.writes for task in self.tasks):
-            self._note("values", self._output(self._live_values()))
+            self._note("values", self._state(self._live_values()))
         return Batch(pending=PendingRecord(self._unsaved()), status="waiting")
 
     def _record(self, source: str, changes: dict[str, Change], frontier: Frontier) -> StepRecord:
@@ -457,8 +456,8 @@ class Run:
         events, self.events = self.events, []
         return events
 
-    def _output(self, values: dict[str, Any] | None = None) -> Any:
-        return streaming.output(self.program, self.values if values is None else values, self.request.copy)
+    def _state(self, values: dict[str, Any] | None = None) -> Any:
+        return streaming.state(self.program, self.values if values is None else values, self.request.copy)
 
     def _note(self, mode: str, payload: Any) -> None:
         if mode in self._modes:
@@ -491,9 +490,9 @@ class Run:
     def _show_question(self, task: Task) -> None:
         self._note("updates", {"__interrupt__": task.interrupts})
         if "values" in self._modes:
-            shown = self._output()
+            shown = self._state()
             self._note("values", shown if self.program.root else {**shown, "__interrupt__": task.interrupts})
 
     def _show_step(self, changes: dict[str, Change]) -> None:
-        if "values" in self._modes and (self.step == 0 or not self._visible.isdisjoint(changes)):
-            self._note("values", self._output())
+        if "values" in self._modes and (self.step == 0 or changes):
+            self._note("values", self._state())

@@ -1,6 +1,6 @@
 """What a stream shows: the payload of each mode, as plain functions of tasks and values.
 
-values       the output keys after a step; the state with "__interrupt__" when a node asked
+values       the state after a step; the state with "__interrupt__" when a node asked
 updates      {node: what it wrote}, as tasks finish
 custom       what nodes wrote with their stream writer
 tasks        start and result of each task
@@ -21,23 +21,24 @@ if TYPE_CHECKING:
     from durable_graph.core.program import Program
     from durable_graph.records import Write
 
-__all__ = ["Event", "output", "result_payload", "start_payload", "update_payload", "written"]
+__all__ = ["Event", "output", "result_payload", "start_payload", "state", "update_payload", "written"]
 
 Event: TypeAlias = "tuple[str, Any]"
 """A mode and its payload."""
 
 
-def output(program: Program, values: Mapping[str, Any], copy: Callable[[Any], Any] | None = None) -> Any:
-    """What a run shows of its state: a dict of the output keys, or the bare value of a root state.
+def state(program: Program, values: Mapping[str, Any], copy: Callable[[Any], Any]) -> Any:
+    """The whole state, private keys too, independent of the run's own; the bare value of a root state, or None."""
+    if ROOT in program.channels:
+        return copy(values.get(ROOT))
+    return {key: copy(values[key]) for key in program.channels if key in values}
 
-    With `copy` the values are independent of the run's own. None when a root state was never written.
-    """
+
+def output(program: Program, values: Mapping[str, Any]) -> Any:
+    """What a run returns: a dict of the output keys, or the bare value of a root state (None: never written)."""
     if program.root:
-        value = values.get(ROOT)
-        return copy(value) if copy else value
-    if copy is None:
-        return {key: values[key] for key in program.output_keys if key in values}
-    return {key: copy(values[key]) for key in program.output_keys if key in values}
+        return values.get(ROOT)
+    return {key: values[key] for key in program.output_keys if key in values}
 
 
 def written(writes: Sequence[Write]) -> Any:

@@ -77,12 +77,12 @@ class Output(TypedDict):
     log: list
 
 
-def test_values_shows_only_steps_that_changed_an_output_key(face):
+def test_values_shows_the_whole_state_after_each_step_that_changed_it(face):
     graph = StateGraph(Log, output_schema=Output).add_sequence(
         [("other", lambda state: {"other": 1}), ("quiet", lambda state: None), ("a", says("a"))]
     )
     parts = face.stream(graph.add_edge(START, "other").compile(), {"log": ["in"]}, stream_mode="values")
-    assert parts == [{"log": ["in"]}, {"log": ["in", "a"]}]
+    assert parts == [{"log": ["in"]}, {"log": ["in"], "other": 1}, {"log": ["in", "a"], "other": 1}]
 
 
 def test_values_of_a_resume_start_with_the_state_as_it_is(face, backend):

@@ -1,13 +1,14 @@
 """What a stream shows: payloads as plain functions of tasks and values."""
 
 from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 
 from durable_graph.channels import LastValue
 from durable_graph.core.planning import Task
 from durable_graph.core.program import NodeSpec, Program
-from durable_graph.core.streaming import output, result_payload, start_payload, update_payload, written
+from durable_graph.core.streaming import output, result_payload, start_payload, state, update_payload, written
 from durable_graph.records import Address, Write
 from durable_graph.types import ROOT, Interrupt
 
@@ -30,14 +31,28 @@ def test_the_output_is_the_output_keys_that_are_there():
     assert output(program(), {"b": 2}) == {}
     values = {"a": [1]}
     assert output(program(), values)["a"] is values["a"]
-    assert output(program(), values, deepcopy)["a"] is not values["a"]
+
+
+def test_the_state_is_all_keys_and_shares_nothing():
+    values = {"b": 2, "a": [1], "gone": 0}
+    shown = state(program(), values, deepcopy)
+    assert shown == {"a": [1], "b": 2}
+    assert shown["a"] is not values["a"]
+
+
+def test_the_state_of_a_bare_value_is_the_value():
+    bare = replace(program(root=True), channels={ROOT: LastValue()})
+    values = {ROOT: [1]}
+    shown = state(bare, values, deepcopy)
+    assert shown == [1]
+    assert shown is not values[ROOT]
+    assert state(bare, {}, deepcopy) is None
 
 
 def test_the_output_of_a_bare_state_is_its_value():
     values = {ROOT: [1]}
     assert output(program(root=True), values) is values[ROOT]
-    assert output(program(root=True), values, deepcopy) is not values[ROOT]
-    assert output(program(root=True), {}, deepcopy) is None
+    assert output(program(root=True), {}) is None
 
 
 @pytest.mark.parametrize(
