@@ -14,8 +14,9 @@ from durable_graph.core.commands import COMMAND_PATH, combined, command_of, exte
 from durable_graph.core.effects import Batch
 from durable_graph.core.mail import Failed, Finished, Interrupted, Said
 from durable_graph.core.planning import breakpoint_hit, follow, plan
-from durable_graph.core.reports import error_record, failure_of, snapshot_payload, stored_writes, task_record
+from durable_graph.core.reports import error_record, failure_of, stored_writes, task_record
 from durable_graph.core.retrying import delay_before_retry
+from durable_graph.core.showing import Show
 from durable_graph.errors import GraphRecursionError, NodeFailure, StorageError
 from durable_graph.records import (
     Address,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from durable_graph.core.planning import Task
     from durable_graph.core.program import NodeNames, Program
     from durable_graph.core.request import Request
-    from durable_graph.core.streaming import Event
     from durable_graph.records import Write
     from durable_graph.types import Interrupt
 
@@ -78,7 +78,7 @@ class Run:
         self.released = False
         self.failed = False
         self.again: list[Task] = []
-        self.events: list[Event] = []
+        self.show = Show(program, request)
         self._known: dict[str, TaskRecord] = {}
         self._fresh = True
         self._carried: dict[str, Change] = {}
@@ -86,7 +86,6 @@ class Run:
         self.steps = 0
         self._closing = False
         self._input: tuple[dict[str, Any], Frontier] | None = None
-        self._modes = request.modes
         self._before: NodeNames = request.before or program.interrupt_before
         self._after: NodeNames = request.after or program.interrupt_after
 
@@ -117,7 +116,7 @@ class Run:
         if start.routed:
             return Batch([first])
         self.tasks[0].writes = self.request.writes
-        if not self._modes.isdisjoint(("checkpoints", "debug")):
+        if self.show.checkpoints:
             self._input = ({key: self.request.copy(value) for key, value in self.values.items()}, frontier)
         closed = self.close_step()
         return Batch([first, *closed.steps], status=closed.status)
@@ -130,7 +129,7 @@ class Run:
         if stored is None or not opening.unfinished(stored):
             if command is not None:
                 return self._open_command(command)
-            self._show_start_values()
+            self.show.values(self.values)
             self.over = True
             return None
         self._known = dict(stored.pending)
@@ -141,14 +140,14 @@ class Run:
             self._carried = apply_writes(self.program, self.values, self._still_known(whole.writes) or ())
             self.frontier = extended(self.frontier, whole)
         self._plan(self.address)
-        self._show_start_values()
+        self.show.values(self.values)
         self._show_stored()
         if not passed and breakpoint_hit(self._before, self.tasks):
             # The step was planned without this breakpoint (it came with this call, or with a goto). The record of a
             # Command, even an empty one, says from now on that the breakpoint was reached: the next call passes it.
             command = whole = whole or TaskRecord(COMMAND_PATH, "", "", writes=())
             self.over = True
-            self._note("updates", {"__interrupt__": ()})
+            self.show.stopped()
         if command is None and not given:
             return Batch()
         stored_command: tuple[TaskRecord, ...] = ()
@@ -165,19 +164,15 @@ class Run:
         self.frontier = extended(Frontier(), command)
         record = self._record("update", changes, self.frontier)
         record.stop = self._breakpoint()
-        self._show_start_values()
+        self.show.values(self.values)
         return Batch([record], status=self._ending(record.stop))
-
-    def _show_start_values(self) -> None:
-        if "values" in self._modes:
-            self.events.append(("values", self._state()))
 
     def _show_stored(self) -> None:
         for task in sorted(self.tasks, key=lambda task: task.writes is None):  # questions that stay open come last
-            if task.writes is None and not self._runnable(task):
-                self._show_question(task)
-            elif task.writes is not None and "updates" in self._modes and not task.spec.hidden:
-                self.events.append(("updates", streaming.update_payload(task, self.request.copy, cached=True)))
+            if task.writes is not None:
+                self.show.known(task)
+            elif not self._runnable(task):
+                self.show.question(task, self.values)
 
     # --- planning ---------------------------------------------------------------------------------------------
 
@@ -213,30 +208,28 @@ class Run:
         self._closing = False
         self._known, self._fresh = {}, True
         self.tasks = plan(self.program, self.frontier, (self.request.thread, self.address))
-        if self._modes and stored is not None and not self._modes.isdisjoint(("checkpoints", "debug")):
+        show = self.show
+        if show.modes and stored is not None and show.checkpoints:
             self._show_checkpoints(stored)
         if self.over and (self.frontier.nodes or self.frontier.sends):  # at a breakpoint
-            self._note("updates", {"__interrupt__": ()})
+            show.stopped()
 
     def _show_checkpoints(self, stored: Sequence[Address]) -> None:
-        if self._input is not None and len(stored) > 1:
+        if self._input is not None and stored[1:]:
             values, frontier = self._input
             before = self.stored.address if self.stored is not None else None
-            shown, self.events = self.events, []  # the values it led to come after it
-            self._show_checkpoint(stored[0], before, self.step - 1, frontier, values)
-            self.events += shown
+            later = self.show.take()  # the values it led to come after it
+            self.show.checkpoint(self._checkpoint(stored[0], before, self.step - 1, frontier, values))
+            self.show.events += later
             self._input = None
-        self._show_checkpoint(self.address, self.parent, self.step, self.frontier, self.values)
+        self.show.checkpoint(self._checkpoint(self.address, self.parent, self.step, self.frontier, self.values))
 
-    def _show_checkpoint(
+    def _checkpoint(
         self, address: Address, parent: Address | None, step: int, frontier: Frontier, values: dict[str, Any]
-    ) -> None:
+    ) -> StoredCheckpoint:
         source = "input" if frontier.sends and frontier.sends[0].node == START else "loop"
         record = StepRecord(step, source, {}, frontier, run_id=self.request.run_id, metadata=self.request.metadata)
-        payload = snapshot_payload(self.program, self.request, StoredCheckpoint(address, parent, values, {}, record))
-        self._note("checkpoints", payload)
-        if "debug" in self._modes:
-            self.events.append(("debug", {"step": step, "timestamp": "", "type": "checkpoint", "payload": payload}))
+        return StoredCheckpoint(address, parent, values, {}, record)
 
     def launch(self) -> list[Task]:
         """The tasks to start now.
@@ -252,11 +245,12 @@ class Run:
             if self.steps >= self.request.limit:
                 names = ", ".join(sorted({task.name for task in tasks}))
                 what = f"Recursion limit of {self.steps} reached: {self.steps} supersteps ran, {names} would be next"
-                raise GraphRecursionError(what, state=self._state())
+                state = streaming.state(self.program, self.values, self.request.copy)
+                raise GraphRecursionError(what, state=state)
             self.steps += 1
-        if self._modes:
+        if self.show.modes:
             for task in tasks:
-                self._show_start(task)
+                self.show.started(task, self.values, self.step + 1)
         return tasks
 
     def _runnable(self, task: Task) -> bool:
@@ -271,7 +265,7 @@ class Run:
         for mail in mails:
             task = mail.task
             if type(mail) is Said:
-                self.events.append(("custom", mail.data))
+                self.show.note("custom", mail.data)
                 continue
             if type(mail) is Finished:
                 self.busy -= 1
@@ -283,8 +277,8 @@ class Run:
             else:
                 self._fail(task, mail)
             task.started, task.duration, task.stored = mail.started, mail.duration, False
-            if self._modes:
-                self._show_result(task)
+            if self.show.modes and task not in self.again:
+                self.show.ended(task, self.values, self.step + 1)
 
     def _fail(self, task: Task, mail: Failed) -> None:
         task.rejected = mail.rejected
@@ -353,8 +347,8 @@ class Run:
             record.tasks = tuple(fresh)
         if self._before or self._after:
             record.stop = self._breakpoint()
-        if self._modes:
-            self._show_step(changes)
+        if self.show.modes and (changes or self.step == 0):
+            self.show.values(self.values)
         goes_on = (nodes or sends) and record.stop is None
         return Batch([record], status=None if goes_on else self._ending(record.stop))
 
@@ -380,8 +374,8 @@ class Run:
 
     def _pause(self) -> Batch:
         self.over = True
-        if "values" in self._modes and any(task.writes for task in self.tasks):
-            self._note("values", self._state(self._live_values()))
+        if self.show.modes and any(task.writes for task in self.tasks):
+            self.show.values(self._live_values())
         return Batch(pending=PendingRecord(self._unsaved()), status="waiting")
 
     def _record(self, source: str, changes: dict[str, Change], frontier: Frontier) -> StepRecord:
@@ -448,51 +442,3 @@ class Run:
         if not writes:
             return self.values
         return preview(self.program.channels, self.values, writes, self.request.copy)
-
-    # --- what a stream shows ------------------------------------------------------------------------------------
-
-    def take_events(self) -> list[Event]:
-        """The events since the last call."""
-        events, self.events = self.events, []
-        return events
-
-    def _state(self, values: dict[str, Any] | None = None) -> Any:
-        return streaming.state(self.program, self.values if values is None else values, self.request.copy)
-
-    def _note(self, mode: str, payload: Any) -> None:
-        if mode in self._modes:
-            self.events.append((mode, payload))
-
-    def _debug(self, kind: str, payload: Any) -> None:
-        if "debug" in self._modes:
-            self.events.append(("debug", {"step": self.step + 1, "timestamp": "", "type": kind, "payload": payload}))
-
-    def _show_start(self, task: Task) -> None:
-        if task.spec.hidden or not ("tasks" in self._modes or "debug" in self._modes):
-            return
-        payload = streaming.start_payload(task, self.values, self.request.copy)
-        self._note("tasks", payload)
-        self._debug("task", payload)
-
-    def _show_result(self, task: Task) -> None:
-        if task.spec.hidden or task in self.again:
-            return
-        copy = self.request.copy
-        if task.writes is not None:
-            self._note("updates", streaming.update_payload(task, copy))
-        elif task.interrupts:
-            self._show_question(task)
-        if "tasks" in self._modes or "debug" in self._modes:
-            payload = streaming.result_payload(task, copy)
-            self._note("tasks", payload)
-            self._debug("task_result", payload)
-
-    def _show_question(self, task: Task) -> None:
-        self._note("updates", {"__interrupt__": task.interrupts})
-        if "values" in self._modes:
-            shown = self._state()
-            self._note("values", shown if self.program.root else {**shown, "__interrupt__": task.interrupts})
-
-    def _show_step(self, changes: dict[str, Change]) -> None:
-        if "values" in self._modes and (self.step == 0 or changes):
-            self._note("values", self._state())

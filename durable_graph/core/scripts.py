@@ -40,7 +40,7 @@ def run_graph(program: Program, request: Request) -> Script[Outcome]:
     request.began(run)
     first = run.open()
     if first is None:
-        yield from Emit(run.take_events())
+        yield from Emit(run.show.take())
         return run.outcome()
     # Outside of the try: a run that cannot begin has stored nothing and holds nothing.
     addresses = (yield from Persist(first)) if run.request.durable else None
@@ -79,8 +79,8 @@ def _advance(run: Run) -> Script[None]:
     addresses: Sequence[Address] | None = None
     while not run.over:
         tasks = run.launch()
-        if run.events:  # that a task starts is seen before it ends: Launch may run it on the spot
-            yield from Emit(run.take_events())
+        if run.show.events:  # that a task starts is seen before it ends: Launch may run it on the spot
+            yield from Emit(run.show.take())
         if tasks:
             run.busy = len(tasks)
             mails: Sequence[Mail] = yield Launch(tasks)
@@ -98,8 +98,8 @@ def _advance(run: Run) -> Script[None]:
             run.arrive(addresses)
         if durable and (flush or batch.status is not None):
             yield Flush()
-        if run.events:
-            yield from Emit(run.take_events())
+        if run.show.events:
+            yield from Emit(run.show.take())
 
 
 def _settle(run: Run, batch: Batch, addresses: Sequence[Address] | None) -> Script[None]:
@@ -110,8 +110,8 @@ def _settle(run: Run, batch: Batch, addresses: Sequence[Address] | None) -> Scri
         run.released = batch.status is not None
         if run.request.flush or run.released:
             yield from Flush()
-    if run.events:
-        yield from Emit(run.take_events())
+    if run.show.events:
+        yield from Emit(run.show.take())
 
 
 def _between(run: Run) -> Script[Sequence[Mail]]:
@@ -124,8 +124,8 @@ def _between(run: Run) -> Script[Sequence[Mail]]:
             yield from Persist(batch)
             if run.request.flush:
                 yield from Flush()
-    if run.events:
-        yield from Emit(run.take_events())
+    if run.show.events:
+        yield from Emit(run.show.take())
     return (yield from Launch(run.take_again())) if run.again else ()
 
 
@@ -137,10 +137,10 @@ def _end_badly(run: Run, error: BaseException) -> Script[None]:
         run.withdraw((yield from Cancel()))
         run.receive((yield from Receive(wait=False)))
     if isinstance(error, Blamed):  # the step is refused: what its tasks did is shown when it is run again
-        run.events.clear()
+        run.show.events.clear()
     batch = run.stop(error)
     if batch is not None and run.request.durable:
         yield from Persist(batch)
         yield from Flush()
-    if run.events and batch is not None and isinstance(error, Exception):  # no batch: its results were not stored
-        yield from Emit(run.take_events())
+    if run.show.events and batch is not None and isinstance(error, Exception):  # no batch: its results were not stored
+        yield from Emit(run.show.take())

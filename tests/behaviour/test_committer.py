@@ -58,16 +58,17 @@ def test_an_os_thread_that_could_not_be_started_is_an_error_and_the_store_goes_o
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-def test_nothing_is_written_through_a_checkpointer_that_was_closed(face, tmp_path, durability):
-    """The committer of a file outlives a run; it must not write where a closed checkpointer had written."""
+def test_nothing_is_written_through_a_checkpointer_whose_file_is_gone(face, tmp_path, durability):
+    """The committer of a file outlives a run; it must not write where an older checkpointer still has a file open."""
     folder = tmp_path / "data"
     folder.mkdir()
-    with SqliteSaver(folder / "runs.db") as saver:
-        face.invoke(graph(saver), {"log": []}, thread("old"), durability="async")
+    old = SqliteSaver(folder / "runs.db")
+    face.invoke(graph(old), {"log": []}, thread("old"), durability="async")
     for path in folder.iterdir():
         path.unlink()
     with SqliteSaver(folder / "runs.db") as saver:
         face.invoke(graph(saver), {"log": []}, thread("new"), durability=durability)
+    old.close()
     folder.rename(tmp_path / "moved")
     with SqliteSaver(tmp_path / "moved" / "runs.db") as saver:
         assert face.get_state(graph(saver), thread("new")).values["log"] == ["a", "b", "c"]
