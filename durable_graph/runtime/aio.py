@@ -12,6 +12,7 @@ import contextvars
 import types
 from collections import deque
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import TypeVar
@@ -150,7 +151,7 @@ class AsyncDriver:
             outbox.claimed(
                 checkpointer.claim(request)
                 if checkpointer.instant
-                else await _shielded(in_thread(lambda: checkpointer.claim(request)))
+                else await _landed(_begin_in_thread(lambda: checkpointer.claim(request)))
             )
         elif outbox.durability == "async":
             item = outbox.take()
@@ -170,8 +171,7 @@ class AsyncDriver:
             if outbox.checkpointer.instant:
                 outbox.settle(outbox.committer.commit(item))
             else:
-                # A cancelled caller does not stop the commit: it lands, and it must be known that it did.
-                outbox.settle(await _shielded(asyncio.wrap_future(outbox.committer.submit(item))))
+                outbox.settle(await _landed(outbox.committer.submit(item)))
             item = outbox.take() if outbox.more else None
 
     # --- tasks ------------------------------------------------------------------------------------------------------
@@ -377,6 +377,10 @@ async def acall(body: Body, args: tuple[Any, ...], keywords: Any) -> Any:
 
 async def in_thread(job: Callable[[], T]) -> T:
     """Run blocking code in an OS thread of the warm pool, with the caller's context."""
+    return await asyncio.wrap_future(_begin_in_thread(job))
+
+
+def _begin_in_thread(job: Callable[[], T]) -> Future[T]:
     future: Future[T] = Future()
     _ = future.set_running_or_notify_cancel()  # it cannot be cancelled: the caller may go, the job goes on
     context = contextvars.copy_context()
@@ -390,7 +394,7 @@ async def in_thread(job: Callable[[], T]) -> T:
             future.set_result(result)
 
     pool.submit(run)
-    return await asyncio.wrap_future(future)
+    return future
 
 
 async def _settle(future: Future[Any]) -> None:
@@ -400,16 +404,16 @@ async def _settle(future: Future[Any]) -> None:
     _ = await asyncio.wait([waiting])
 
 
-async def _shielded(awaitable: Any) -> Any:
-    """Await to the end even when the caller is cancelled; the cancellation comes after."""
-    inner = asyncio.ensure_future(awaitable)
-    cancelled: asyncio.CancelledError | None = None
-    while not inner.done():
-        try:
-            _ = await asyncio.shield(asyncio.wait([inner]))
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        _ = inner.exception()
-        raise cancelled
-    return inner.result()
+async def _landed(future: Future[T]) -> T:
+    """Wait for storage to the end, even when the caller is cancelled; the cancellation comes after.
+
+    A cancelled caller does not stop a commit: it lands, and it must be known that it did.
+    """
+    try:
+        return await asyncio.wrap_future(future)
+    except asyncio.CancelledError:
+        while not future.done():
+            with suppress(asyncio.CancelledError):
+                await _settle(future)
+        _ = future.exception()
+        raise
