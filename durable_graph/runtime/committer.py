@@ -14,7 +14,13 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
 
-from durable_graph.errors import StorageError
+from durable_graph.errors import (
+    CorruptDataError,
+    DatabaseFullError,
+    DatabaseLockedError,
+    DatabaseUnavailableError,
+    NewerDatabaseError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +36,15 @@ LINGER = 0.002
 """Seconds for which background commits wait for company."""
 IDLE = 10.0
 """Seconds without work after which the OS thread ends."""
+
+_OF_THE_STORE = (
+    CorruptDataError,
+    DatabaseFullError,
+    DatabaseLockedError,
+    DatabaseUnavailableError,
+    NewerDatabaseError,
+)
+"""Failures of the whole store; any other is the fault of one item of a group."""
 
 _Entry: TypeAlias = "tuple[CommitItem, Future[Outcome], bool]"
 
@@ -124,7 +139,7 @@ class Committer:
             outcomes = self.checkpointer.commit([item for item, _ in sound]) if sound else []
             answered = tuple(zip(sound, outcomes, strict=True))
         except BaseException as error:  # noqa: BLE001 - handed to those who wait; the thread must live on
-            if len(sound) > 1 and not isinstance(error, StorageError):
+            if len(sound) > 1 and not isinstance(error, _OF_THE_STORE):
                 for entry in sound:  # one item is at fault, and the others must not suffer for it
                     self._commit([entry])
             else:

@@ -1,5 +1,6 @@
 """The one committer of a store serves everybody, whatever happened to one of them."""
 
+import asyncio
 import threading
 
 import pytest
@@ -93,3 +94,31 @@ def test_a_run_whose_file_is_deleted_ends_with_an_error_and_later_runs_use_a_new
     file.rename(tmp_path / "other.db")
     with SqliteSaver(tmp_path / "other.db") as other:
         assert face.get_state(graph(other), thread("after")).values["log"] == ["a", "b", "c"]
+
+
+class Small(SqliteSaver):
+    """Refuses large rows, as SQLite does from 1 GB on."""
+
+    def commit(self, items):
+        if any(len(row.data) > 1000 for item in items for row in item.rows):
+            raise StorageError("a row is larger than SQLite allows")
+        return super().commit(items)
+
+
+def test_a_row_that_is_too_large_fails_its_own_run_and_no_other_of_the_group(tmp_path):
+    with Small(tmp_path / "runs.db") as saver:
+        large = chain(a=lambda _: {"log": ["x" * 5000]}).compile(checkpointer=saver)
+        fine = chain(a=says("fine")).compile(checkpointer=saver)
+
+        async def both():
+            return await asyncio.gather(
+                *(
+                    one.ainvoke({}, thread(f"{one is large}-{number}"), durability="async")
+                    for number in range(20)
+                    for one in (large, fine)
+                ),
+                return_exceptions=True,
+            )
+
+        results = asyncio.run(both())
+    assert [type(result) for result in results] == [StorageError, dict] * 20
