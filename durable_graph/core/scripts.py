@@ -35,7 +35,7 @@ def run_graph(program: Program, request: Request) -> Script[Outcome]:
     """A whole call: read the thread, finish what is unfinished if that is wanted, run."""
     stored = (yield from Load()) if request.durable else None
     if request.kind == "input" and request.on_unfinished == "finish" and opening.unfinished(stored):
-        stored = yield from _finish(program, request, stored)
+        stored = yield from _finish(program, request)
     run = Run(program, request, stored)
     request.began(run)
     first = run.open()
@@ -57,7 +57,7 @@ def run_graph(program: Program, request: Request) -> Script[Outcome]:
     return run.outcome()
 
 
-def _finish(program: Program, request: Request, stored: StoredCheckpoint | None) -> Script[StoredCheckpoint | None]:
+def _finish(program: Program, request: Request) -> Script[StoredCheckpoint | None]:
     """Run what is unfinished to its end; the checkpoint from which the new input goes on."""
     before = yield from run_graph(program, request.continuing())
     stored = yield from Load()
