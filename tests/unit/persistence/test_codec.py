@@ -120,11 +120,16 @@ VALUES = [
 ]
 
 
+def shown(value):
+    """Its repr; of a set that of its elements, sorted: the order of a set depends on how it was filled."""
+    return sorted(map(shown, value)) if isinstance(value, set | frozenset) else repr(value)
+
+
 @pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
 def test_what_is_put_in_comes_out(value):
     found = again(value)
     assert type(found) is type(value)
-    assert repr(found) == repr(value)  # shows -0.0, nested types, fold, maxlen, the order of keys
+    assert shown(found) == shown(value)  # shows -0.0, nested types, fold, maxlen, the order of keys
     if not isinstance(value, Decimal) or not value.is_snan():
         assert found == value
 
