@@ -32,7 +32,7 @@ __all__ = ["Committer", "committer_for"]
 
 GROUP = 256
 """Items in one group at the most, so that one group does not hold the database for long."""
-LINGER = 0.002
+LINGER = 0.02
 """Seconds for which background commits wait for company."""
 IDLE = 10.0
 """Seconds without work after which the OS thread ends."""
