@@ -25,9 +25,7 @@ def error_record(error: BaseException) -> ErrorRecord:
     return ErrorRecord(f"{kind.__module__}.{kind.__qualname__}", str(error), "".join(traceback.format_exception(error)))
 
 
-def task_record(
-    task: Task, unstored: frozenset[str], *, routes: bool = True, error: BaseException | None = None
-) -> TaskRecord:
+def task_record(task: Task, unstored: frozenset[str], *, routes: bool = True) -> TaskRecord:
     """A task as it is stored: without its writes to `unstored` keys. `routes=False` where the next frontier says it
     already.
     """
@@ -40,7 +38,7 @@ def task_record(
         task.duration,
         None if task.writes is None else (stored_writes(task.writes, unstored) if unstored else tuple(task.writes)),
         tuple(task.routes) if routes else (),
-        error_record(error) if error is not None else task.failure,
+        task.failure,
         task.interrupts,
         task.answered,
         task.rejected,

@@ -82,7 +82,6 @@ class Run:
         self._known: dict[str, TaskRecord] = {}
         self._fresh = True
         self._carried: dict[str, Change] = {}
-        self._voided: frozenset[str] = frozenset()
         self.steps = 0
         self._closing = False
         self._input: tuple[dict[str, Any], Frontier] | None = None
@@ -403,14 +402,16 @@ class Run:
         self.over = True
         if isinstance(error, StorageError):
             return None
+        culprits: frozenset[str] = frozenset()
         if isinstance(error, Blamed):
-            self._voided = frozenset(error.paths)
+            culprits = frozenset(error.paths)
             where = f" of thread {self.request.thread!r}" if self.request.thread else ""
             error.error.add_note(f"In step {self.step + 1}{where}; these tasks run again when the thread is resumed.")
         elif self._closing and isinstance(error, NodeFailure):
-            self._voided = frozenset(task.path for task in self.tasks if task.writes)
-        voided = [task for task in self.tasks if task.path in self._voided]
-        for task in voided:
+            culprits = frozenset(task.path for task in self.tasks if task.writes)
+        for task in self.tasks:
+            if task.path not in culprits:
+                continue
             task.writes, task.routes, task.stored = None, (), False
             task.error = error.error if isinstance(error, Blamed) else error
             task.failure = error_record(task.error)

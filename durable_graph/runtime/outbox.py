@@ -5,7 +5,7 @@
     "exit"    only the last checkpoint is kept, and written when the run stops
 
 Rows are encoded when a batch is added, so nothing that a node changes later can reach them. The methods here wait for
-nothing but `wait`; drivers do the waiting.
+nothing; drivers do the waiting.
 """
 
 from __future__ import annotations
