@@ -1,12 +1,12 @@
 """What is stored per step, in bytes; and that a step's work does not grow with what is stored already."""
 
-import sys
 from random import Random
 
 import pytest
 
 from durable_graph.persistence.codec import Codec
 from durable_graph.records import BASE, MAIN, Change, Frontier, PendingRecord, StepRecord, TaskRecord, Write
+from tests.performance.counting import counted_calls
 from tests.rowstore import RowStore
 
 METADATA = {"user_id": "user-1", "tags": ["x"]}
@@ -142,35 +142,33 @@ class Meter(Codec):
         return data
 
 
-def calls_of(function):
-    """How many Python and C calls a function makes, and what it returns."""
-    calls = 0
-
-    def count(frame, event, arg):
-        nonlocal calls
-        calls += event in {"call", "c_call"}
-
-    sys.setprofile(count)
-    try:
-        result = function()
-    finally:
-        sys.setprofile(None)
-    return calls, result
+def counted_checkpoints(writer, records):
+    """Writes each record as a checkpoint; gives the calls that took, and its rows."""
+    with counted_calls() as so_far:
+        for seq, record in enumerate(records, 1):
+            before = so_far()
+            rows = writer.checkpoint(record, seq, EPOCH)
+            yield so_far() - before, rows
 
 
 def test_a_reported_append_costs_the_same_after_100_and_after_2000_steps(random):
     meter = Meter()
     store = RowStore(meter)
     writer = store.writer()
-    items, work = [], []
-    for n in range(2001):
-        new = [{"role": "user", "content": random.randbytes(100).hex()}]
-        items += new
-        record = step(n, random, {"messages": Change(items, suffix=new)}, [Write("messages", new)])
-        before = meter.bytes
-        calls, rows = calls_of(lambda record=record, n=n: writer.checkpoint(record, n + 1, EPOCH))
+    work = []
+
+    def records():
+        items = []
+        for n in range(2001):
+            new = [{"role": "user", "content": random.randbytes(100).hex()}]
+            items += new
+            yield step(n, random, {"messages": Change(items, suffix=new)}, [Write("messages", new)])
+
+    before = meter.bytes
+    for calls, rows in counted_checkpoints(writer, records()):
         store.add(rows)
         work.append((calls, meter.bytes - before, rows[-1].kind))
+        before = meter.bytes
     first, last = ([one for one in part if one[2] != BASE] for part in (work[95:105], work[1996:2001]))
     assert {one[1] for one in first} == {one[1] for one in last}
     assert max(one[0] for one in last) <= max(one[0] for one in first)
@@ -178,8 +176,6 @@ def test_a_reported_append_costs_the_same_after_100_and_after_2000_steps(random)
 
 def test_a_tiny_step_takes_few_calls(store, random):
     writer = store.writer()
-    counts = []
-    for n in range(50):
-        record = step(n, random, {"n": Change(n)}, [Write("n", n)])
-        counts.append(calls_of(lambda record=record, n=n: writer.checkpoint(record, n + 1, EPOCH))[0])
+    records = (step(n, random, {"n": Change(n)}, [Write("n", n)]) for n in range(50))
+    counts = [calls for calls, _ in counted_checkpoints(writer, records)]
     assert sorted(counts)[25] <= 50
