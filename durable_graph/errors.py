@@ -36,13 +36,15 @@
 
     GraphBubbleUp (BaseException)       control flow, passes through `except Exception`
      ├── GraphInterrupt                 a node asked for a human
-     └── ParentCommand                  a Command addressed to the parent graph
+     ├── ParentCommand                  a Command addressed to the parent graph
+     └── GraphDrained                   the run was asked to stop and can be resumed
 
 Each class has a `code` (stable, greppable) and a default `cure`; the text of an error ends with both.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ __all__ = [
     "EmptyInputError",
     "EventLoopError",
     "GraphBubbleUp",
+    "GraphDrained",
     "GraphError",
     "GraphInterrupt",
     "GraphRecursionError",
@@ -73,11 +76,13 @@ __all__ = [
     "NewerDatabaseError",
     "NoCheckpointerError",
     "NodeCancelledError",
+    "NodeError",
     "NodeFailure",
     "NodeTimeoutError",
     "OutsideRunError",
     "ParentCommand",
     "StorageError",
+    "StoredError",
     "ThreadBusy",
     "UnfinishedRunError",
     "UnknownInterruptError",
@@ -405,8 +410,48 @@ class GraphInterrupt(GraphBubbleUp):
 
 
 class ParentCommand(GraphBubbleUp):
-    """Carries a Command to the parent graph."""
+    """Carries Commands to the parent graph: `commands`, most often one (`command`)."""
 
-    def __init__(self, command: Any) -> None:
-        super().__init__(command)
-        self.command = command
+    def __init__(self, *commands: Any) -> None:
+        super().__init__(*commands)
+        self.commands = commands
+
+    @property
+    def command(self) -> Any:
+        """The first of them."""
+        return self.commands[0]
+
+
+class GraphDrained(GraphBubbleUp):
+    """A run was asked to stop (`RunControl.request_drain`) and did. `invoke(None, config)` goes on from there."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+# --- what an error handler is told ----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, frozen=True)
+class NodeError:
+    """What an error handler gets as `error`: the node that failed for good, and what it raised.
+
+    After a crash the exception itself is gone; then `error` is a `StoredError` with its type, text and traceback.
+    """
+
+    node: str
+    error: BaseException
+
+
+class StoredError(Exception):
+    """An exception that another process raised. `type` is the qualified name of its class, `trace` its traceback."""
+
+    def __init__(self, record: Any) -> None:
+        super().__init__(record.message)
+        self.type: str = record.type
+        self.trace: str = record.traceback
+        self.record = record
+
+    def __str__(self) -> str:
+        return f"{self.type.rpartition('.')[2]}: {self.args[0]}"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from durable_graph.types import Interrupt, Send
+    from durable_graph.types import Command, Interrupt, Send
 
 __all__ = [
     "BASE",
@@ -28,6 +28,7 @@ __all__ = [
     "PENDING",
     "VALUE",
     "Address",
+    "CallRecord",
     "Change",
     "Claim",
     "ClaimRequest",
@@ -191,12 +192,13 @@ class Change:
 @dataclass(slots=True)
 class Frontier:
     """What runs next: nodes in order of their names, Sends in the order they were sent, and barrier edges
-    (by the edge's name) with the sources that already arrived.
+    (by the edge's name) with the sources that already arrived. `deferred` are nodes that run once nothing else does.
     """
 
     nodes: tuple[str, ...] = ()
     sends: tuple[Send, ...] = ()
     arrived: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    deferred: tuple[str, ...] = ()
 
 
 class ErrorRecord(NamedTuple):
@@ -213,10 +215,12 @@ class TaskRecord:
 
     path: stable in its checkpoint: "node" for a node, "node#3" for the third Send of the step (counted from 0).
     writes: what it wrote; None when it did not finish (then `error` or `interrupts` say why).
-    routes: where its routers and Commands sent it, besides static edges: node names and Sends.
+    routes: where its routers and Commands sent it, besides static edges: node names and Sends; a Command is what it
+        told the parent graph.
     interrupts: its open questions. answered: ids of interrupts whose answers it used.
     rejected: ids of interrupts whose stored answer did not fit and is void.
     started: seconds since 1970; duration: seconds.
+    children: the graphs that ran inside it: namespace -> (lane, seq) of the newest checkpoint.
     """
 
     path: str
@@ -226,21 +230,48 @@ class TaskRecord:
     started: float = 0.0
     duration: float = 0.0
     writes: tuple[Write, ...] | None = None
-    routes: tuple[str | Send, ...] = ()
+    routes: tuple[str | Send | Command[Any], ...] = ()
     error: ErrorRecord | None = None
     interrupts: tuple[Interrupt, ...] = ()
     answered: tuple[str, ...] = ()
     rejected: tuple[str, ...] = ()
+    children: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+
+
+class CallRecord(NamedTuple):
+    """One recorded step inside a task.
+
+    task: the path of its task.   name: its key or name, behind the places of the steps it was called in.
+    digest: of its arguments.   number: how many steps of this task with this name and digest came before it.
+    data: the encoding of its result; None when it failed (`error`), or has started and nothing more is known.
+    """
+
+    task: str
+    name: str
+    digest: bytes
+    number: int
+    data: bytes | None = None
+    error: ErrorRecord | None = None
+    attempt: int = 1
+    started: float = 0.0
+    duration: float = 0.0
+
+    @property
+    def place(self) -> tuple[str, str, bytes, int]:
+        """What it is found by."""
+        return self[:4]
 
 
 @dataclass(slots=True)
 class PendingRecord:
     """What became known of the step that follows a checkpoint, before that step closed: finished, failed or
-    interrupted tasks, and answers (interrupt id -> answer). Later records of the same task replace earlier ones.
+    interrupted tasks, answers (interrupt id -> answer), and recorded steps inside tasks. Later records of the same task
+    or step replace earlier ones.
     """
 
     tasks: tuple[TaskRecord, ...] = ()
     answers: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    calls: tuple[CallRecord, ...] = ()
 
 
 @dataclass(slots=True)
@@ -253,6 +284,8 @@ class StepRecord:
     tasks: the tasks of the step that just closed whose results were not stored as pending records before.
     stop: "before" | "after" when the run stops here at a static breakpoint, else None.
     created_at: milliseconds since 1970. fingerprint: of the graph. metadata: what the user's config brought.
+    origin: the checkpoint whose next step this one's is, under other circumstances (a fork, an edit), so that its
+        questions are the same ones; None: the checkpoint itself.
     """
 
     step: int
@@ -265,6 +298,7 @@ class StepRecord:
     run_id: str = ""
     fingerprint: str = ""
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    origin: Address | None = None
 
 
 @dataclass(slots=True)
@@ -275,7 +309,8 @@ class StoredCheckpoint:
     step: the step's record; its `changes` are empty (see `values`).
     pending: what is known of the step after it: task path -> newest record (finished, failed or interrupted; from
     PENDING rows, and from the following checkpoint of the same lane when history is read).
-    answers: interrupt id -> answer, without those rejected later.
+    answers: interrupt id -> answer, without those rejected later.   calls: the recorded steps of its tasks.
+    past: other checkpoints follow, or it is read for a branch: what goes on from it does so on a lane of its own.
     """
 
     address: Address
@@ -285,3 +320,10 @@ class StoredCheckpoint:
     step: StepRecord
     pending: dict[str, TaskRecord] = field(default_factory=dict[str, TaskRecord])
     answers: dict[str, Any] = field(default_factory=dict[str, Any])
+    calls: tuple[CallRecord, ...] = ()
+    past: bool = False
+
+    @property
+    def origin(self) -> Address:
+        """What the ids of its tasks are made of."""
+        return self.step.origin or self.address

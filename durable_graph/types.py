@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeAlias, TypedDict, final
 
 from typing_extensions import TypeVar
@@ -31,9 +32,11 @@ __all__ = [
     "Send",
     "StateSnapshot",
     "StateTask",
+    "StateUpdate",
     "StreamMode",
     "StreamPart",
     "StreamWriter",
+    "TimeoutPolicy",
 ]
 
 START: Final = "__start__"
@@ -97,20 +100,25 @@ RunnableConfig = Config
 class Send:
     """A task for `node` in the next superstep, with an input of its own.
 
-    `arg` is handed to the node as it is; it need not have the shape of the state.
+    `arg` is handed to the node as it is; it need not have the shape of the state. `timeout` (seconds, a timedelta or a
+    `TimeoutPolicy`) takes the place of the node's own.
     """
 
-    __slots__ = ("arg", "node")
+    __slots__ = ("arg", "node", "timeout")
 
-    def __init__(self, node: str, arg: Any) -> None:
+    def __init__(self, node: str, arg: Any, *, timeout: TimeoutPolicy | float | timedelta | None = None) -> None:
         self.node = node
         self.arg = arg
+        self.timeout = None if timeout is None else TimeoutPolicy.coerce(timeout)
 
     def __repr__(self) -> str:
-        return f"Send(node={self.node!r}, arg={self.arg!r})"
+        timeout = f", timeout={self.timeout!r}" if self.timeout is not None else ""
+        return f"Send(node={self.node!r}, arg={self.arg!r}{timeout})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Send) and self.node == other.node and bool(self.arg == other.arg)
+        if not isinstance(other, Send):
+            return False
+        return self.node == other.node and self.timeout == other.timeout and bool(self.arg == other.arg)
 
     def __hash__(self) -> int:
         return hash((self.node, self.arg))
@@ -182,8 +190,64 @@ class RetryPolicy(NamedTuple):
     retry_on: type[BaseException] | Sequence[type[BaseException]] | Callable[[BaseException], bool] | None = None
 
 
+@dataclass(frozen=True, slots=True, init=False)
+class TimeoutPolicy:
+    """How long one attempt of a node or task may take. Seconds, or a timedelta; None: as long as it wants.
+
+    run_timeout: in all.   idle_timeout: without a sign of life. A sign of life is anything the node writes to a stream,
+    a recorded step that ends, or `runtime.heartbeat()`; with refresh_on="heartbeat" only the latter.
+
+    Raises:
+        ValueError: a time is not above 0, or `refresh_on` is unknown.
+    """
+
+    run_timeout: float | None
+    idle_timeout: float | None
+    refresh_on: Literal["auto", "heartbeat"]
+
+    def __init__(
+        self,
+        run_timeout: float | timedelta | None = None,
+        idle_timeout: float | timedelta | None = None,
+        refresh_on: Literal["auto", "heartbeat"] = "auto",
+    ) -> None:
+        if refresh_on not in ("auto", "heartbeat"):
+            message = f"refresh_on is {refresh_on!r}, expected 'auto' or 'heartbeat'"
+            raise ValueError(message)
+        object.__setattr__(self, "run_timeout", _seconds("run_timeout", run_timeout))
+        object.__setattr__(self, "idle_timeout", _seconds("idle_timeout", idle_timeout))
+        object.__setattr__(self, "refresh_on", refresh_on)
+
+    @classmethod
+    def coerce(cls, given: TimeoutPolicy | float | timedelta | None) -> TimeoutPolicy | None:
+        """A policy of what was given; a number or timedelta is a run_timeout. None where nothing is limited."""
+        policy = given if isinstance(given, TimeoutPolicy) else cls(given)
+        return None if policy.run_timeout is None and policy.idle_timeout is None else policy
+
+
+def _seconds(name: str, given: float | timedelta | None) -> float | None:
+    seconds = given.total_seconds() if isinstance(given, timedelta) else given
+    if seconds is not None and (isinstance(seconds, bool) or not seconds > 0):
+        message = f"{name} is {given!r}, expected more than 0 seconds"
+        raise ValueError(message)
+    return seconds
+
+
+class StateUpdate(NamedTuple):
+    """One update of `bulk_update_state`: what `update_state` takes, as a value."""
+
+    values: Any
+    as_node: str | None = None
+    task_id: str | None = None
+
+
 class StateTask(NamedTuple):
-    """One task of a checkpoint: what will run, or ran, or waits."""
+    """One task of a checkpoint: what will run, or ran, or waits.
+
+    `state` is the snapshot (or the config) of the graph that runs inside it. Where it came from: which `attempt` it was,
+    when it began (`started`, seconds since 1970) and how long it took (`duration`, seconds), `answered`: the ids of the
+    interrupts whose answers it used, `calls`: the names of the recorded steps inside it, and the graph's `version`.
+    """
 
     id: str
     name: str
@@ -192,6 +256,12 @@ class StateTask(NamedTuple):
     interrupts: tuple[Interrupt, ...] = ()
     state: Any = None
     result: Any = None
+    attempt: int = 1
+    started: float | None = None
+    duration: float | None = None
+    answered: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    version: str | None = None
 
     def __repr__(self) -> str:
         told = [

@@ -56,7 +56,7 @@ def extended(frontier: Frontier, command: TaskRecord | None) -> Frontier:
         return frontier
     nodes = {*frontier.nodes, *(route for route in command.routes if isinstance(route, str))}
     sends = (*frontier.sends, *(route for route in command.routes if isinstance(route, Send)))
-    return Frontier(tuple(sorted(nodes)), sends, frontier.arrived)
+    return Frontier(tuple(sorted(nodes)), sends, frontier.arrived, frontier.deferred)
 
 
 def live_frontier(stored: StoredCheckpoint) -> Frontier:

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["config_of", "empty_snapshot", "snapshot"]
 
 
-def config_of(thread: str, address: Address) -> Config:
+def config_of(thread: str, address: Address, ns: str = "") -> Config:
     """The config that addresses a checkpoint."""
     found = identity.checkpoint_id(address)
-    return {"configurable": {"thread_id": thread, "checkpoint_ns": "", "checkpoint_id": found}}
+    return {"configurable": {"thread_id": thread, "checkpoint_ns": ns, "checkpoint_id": found}}
 
 
 def empty_snapshot(config: Config) -> StateSnapshot:
@@ -38,13 +38,12 @@ def empty_snapshot(config: Config) -> StateSnapshot:
 
 
 def snapshot(
-    program: Program, thread: str, stored: StoredCheckpoint, *, live: bool, copy: Callable[[Any], Any]
+    program: Program, thread: str, stored: StoredCheckpoint, *, live: bool, copy: Callable[[Any], Any], ns: str = ""
 ) -> StateSnapshot:
-    """A checkpoint as a user sees it."""
+    """A checkpoint as a user sees it. `ns` is the namespace of the graph."""
     values = {**program.initial_values(), **stored.values}
     named = _paths(live_frontier(stored) if live else stored.step.frontier)
-    tasks = [_state_task(*one, stored, live=live) for one in named]
-    tasks = [task._replace(id=identity.task_id(thread, stored.address, path)) for path, task in tasks]
+    tasks = [_state_task(thread, *one, stored, live=live) for one in named]
     done = [stored.pending[path] for path in sorted(stored.pending, key=identity.path_order)] if live else []
     done = [record for record in done if record.writes is not None]
     writes = [write for record in done for write in record.writes or () if write.key in program.channels]
@@ -58,10 +57,10 @@ def snapshot(
     return StateSnapshot(
         values=streaming.state(program, values, copy),
         next=tuple(task.name for path, task in zip(paths, tasks, strict=True) if path not in finished),
-        config=config_of(thread, stored.address),
+        config=config_of(thread, stored.address, ns),
         metadata=_metadata(stored),
         created_at=created,
-        parent_config=config_of(thread, stored.parent) if stored.parent is not None else None,
+        parent_config=config_of(thread, stored.parent, ns) if stored.parent is not None else None,
         tasks=tuple(tasks),
         interrupts=tuple(asked for task in tasks for asked in task.interrupts),
     )
@@ -73,16 +72,28 @@ def _paths(frontier: Frontier) -> list[tuple[str, str]]:
     return found + [(identity.push_path(send.node, index), send.node) for index, send in enumerate(frontier.sends)]
 
 
-def _state_task(path: str, node: str, stored: StoredCheckpoint, *, live: bool) -> tuple[str, StateTask]:
+def _state_task(thread: str, path: str, node: str, stored: StoredCheckpoint, *, live: bool) -> StateTask:
     record = stored.pending.get(path)
     public = ("push", node, int(path.rpartition("#")[2])) if "#" in path else ("pull", node)
+    found = StateTask(identity.task_id(thread, stored.origin, path), node, public)
+    calls = tuple(call.name for call in stored.calls if call.task == path)
     if record is None:
-        return path, StateTask("", node, public)
+        return found._replace(calls=calls)
     result: Any = None if record.writes is None else (streaming.written(record.writes) or {})
     error = None if record.error is None else f"{record.error.type.rpartition('.')[2]}({record.error.message!r})"
     waits = record.writes is None
     asked = tuple(one for one in record.interrupts if not live or (waits and one.id not in stored.answers))
-    return path, StateTask("", node, public, error, asked, None, result)
+    return found._replace(
+        error=error,
+        interrupts=asked,
+        result=result,
+        attempt=record.attempt,
+        started=record.started or None,
+        duration=record.duration if record.started else None,
+        answered=record.answered,
+        calls=calls,
+        version=stored.step.fingerprint or None,
+    )
 
 
 def _metadata(stored: StoredCheckpoint) -> dict[str, Any]:

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
     from durable_graph.core.planning import Task
     from durable_graph.records import ErrorRecord, Write
-    from durable_graph.types import Interrupt, Send
+    from durable_graph.types import Command, Interrupt, Send
 
-__all__ = ["Failed", "Finished", "Interrupted", "Mail", "Said"]
+__all__ = ["Failed", "Finished", "Interrupted", "Late", "Mail", "Relayed", "Said"]
 
 
 @final
@@ -24,7 +24,7 @@ class Finished:
         self,
         task: Task,
         writes: Sequence[Write],
-        routes: Sequence[str | Send] = (),
+        routes: Sequence[str | Send | Command[Any]] = (),
         answered: tuple[str, ...] = (),
         started: float = 0.0,
         duration: float = 0.0,
@@ -92,4 +92,29 @@ class Said:
         self.data = data
 
 
-Mail: TypeAlias = Finished | Failed | Interrupted | Said
+@final
+class Relayed:
+    """A graph inside a running task shows something. `ns`: its namespace, a segment for each level."""
+
+    __slots__ = ("mode", "ns", "payload", "task")
+
+    def __init__(self, task: Task, ns: tuple[str, ...], mode: str, payload: Any) -> None:
+        self.task = task
+        self.ns = ns
+        self.mode = mode
+        self.payload = payload
+
+
+@final
+class Late:
+    """An attempt that was given up because of its time has ended after all. Its result is not used."""
+
+    __slots__ = ("attempt", "duration", "task")
+
+    def __init__(self, task: Task, attempt: int, duration: float) -> None:
+        self.task = task
+        self.attempt = attempt
+        self.duration = duration
+
+
+Mail: TypeAlias = Finished | Failed | Interrupted | Said | Relayed | Late

@@ -1,4 +1,7 @@
-"""How a run begins: what a request means for the checkpoint it finds.
+"""How a run begins: what a request means for the checkpoint it finds, and what is stored first.
+
+A request that addresses a checkpoint which others follow starts a branch: a copy of that checkpoint ("fork") on a lane
+of its own, or the new input's checkpoint. The branch sees no result, answer or recorded step of the other one.
 
 Every refusal here happens before anything is stored.
 """
@@ -8,16 +11,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from durable_graph.core import identity
+from durable_graph.core.applying import Blamed, apply_writes
+from durable_graph.core.commands import COMMAND_PATH, combined, command_of, extended
+from durable_graph.core.effects import Batch
 from durable_graph.core.interrupts import listing, resolve_answers
+from durable_graph.core.planning import breakpoint_hit
+from durable_graph.core.reports import stored_writes
 from durable_graph.errors import EmptyInputError, UnfinishedRunError
-from durable_graph.types import MISSING
+from durable_graph.records import Frontier, PendingRecord, TaskRecord
+from durable_graph.types import MISSING, START, Interrupt, Send
 
 if TYPE_CHECKING:
     from durable_graph.core.request import Request
+    from durable_graph.core.run import Run
     from durable_graph.records import ErrorRecord, StoredCheckpoint
-    from durable_graph.types import Interrupt
 
-__all__ = ["answers_of", "check_request", "open_interrupts", "unfinished"]
+__all__ = ["answers_of", "asked_at", "check_request", "open_interrupts", "open_run", "unfinished"]
 
 
 def unfinished(stored: StoredCheckpoint | None) -> bool:
@@ -32,6 +41,26 @@ def open_interrupts(stored: StoredCheckpoint) -> list[Interrupt]:
     return [asked for task in waiting for asked in task.interrupts if asked.id not in stored.answers]
 
 
+def open_run(run: Run) -> Batch | None:
+    """Take the request in. The answer is what is to be stored first; None when the run is over already."""
+    request, stored = run.request, run.stored
+    check_request(request, stored)
+    try:
+        if request.kind == "input":
+            return _open_input(run)
+        given = answers_of(request, stored)
+        command = command_of(request)
+        if stored is None or not unfinished(stored):
+            if command is not None:
+                return _open_command(run, command)
+            run.show.values(run.values)
+            run.over = True
+            return None
+        return (_open_past if stored.past else _open_head)(run, stored, command, given)
+    except Blamed as blamed:
+        raise blamed.error from blamed.error.__cause__
+
+
 def check_request(request: Request, stored: StoredCheckpoint | None) -> None:
     """Refuse what does not fit the thread as it is.
 
@@ -40,8 +69,7 @@ def check_request(request: Request, stored: StoredCheckpoint | None) -> None:
         UnfinishedRunError: new input, and the last run is not over.
     """
     if request.kind == "input":
-        if unfinished(stored) and request.on_unfinished != "abandon":
-            assert stored is not None  # noqa: S101 - unfinished() looked; this tells the type checker
+        if stored is not None and unfinished(stored) and not stored.past and request.on_unfinished != "abandon":
             raise _refusal(request, stored)
     elif stored is None and (request.kind == "continue" or request.resume is not MISSING):
         what = f"thread {request.thread!r} has no run that could go on, and no input was given"
@@ -56,7 +84,109 @@ def answers_of(request: Request, stored: StoredCheckpoint | None) -> dict[str, A
     """
     if request.resume is MISSING:
         return {}
-    return resolve_answers(request.resume, open_interrupts(stored) if stored is not None else [])
+    if stored is None or not unfinished(stored):
+        return resolve_answers(request.resume, [])
+    return resolve_answers(request.resume, asked_at(stored) if stored.past else open_interrupts(stored))
+
+
+def _open_input(run: Run) -> Batch:
+    """The checkpoint of the input; where START has no routers, also the one after it."""
+    start, request = run.program.start, run.request
+    if run.stored is not None:
+        run.step += 1
+    given = {write.key: write.value for write in request.writes}
+    frontier = Frontier(sends=(Send(START, given),))
+    # Where the next checkpoint comes in the same commit, it holds the input: storing it here too would double it.
+    kept = None
+    if start.routed:
+        kept = {write.key: write.value for write in stored_writes(request.writes, run.program.unstored)}
+    first = run.record("input", {}, Frontier(sends=(Send(START, kept),)))
+    run.frontier = frontier
+    run.plan(run.address)
+    if start.routed:
+        return Batch([first])
+    run.tasks[0].writes = request.writes
+    run.keep_input(first, frontier)
+    closed = run.close_step()
+    return Batch([first, *closed.steps], status=closed.status)
+
+
+def _open_head(run: Run, stored: StoredCheckpoint, command: TaskRecord | None, given: dict[str, Any]) -> Batch:
+    """Go on where the thread stopped: answers, writes and routes of the Command, results that are stored."""
+    known = dict(stored.pending)
+    passed = stored.step.stop is not None or bool(known)
+    run.answers = {**stored.answers, **run.request.answers, **given}
+    run.calls = {call.place: call for call in stored.calls}
+    whole = combined(run.program.channels, known.pop(COMMAND_PATH, None), command)
+    _carry(run, whole)
+    run.plan(stored.origin, known)
+    run.show.values(run.values)
+    run.show_known()
+    if not passed and breakpoint_hit(run.before, run.tasks):
+        # The step was planned without this breakpoint (it came with this call, or with a goto). The record of a
+        # Command, even an empty one, says from now on that the breakpoint was reached: the next call passes it.
+        command = whole = whole or TaskRecord(COMMAND_PATH, "", "", writes=())
+        run.over = True
+        run.show.stopped()
+    if command is None and not given:
+        return Batch()
+    return Batch(pending=_first_pending(run, command and whole, given), status="waiting" if run.over else None)
+
+
+def _open_past(run: Run, stored: StoredCheckpoint, command: TaskRecord | None, given: dict[str, Any]) -> Batch:
+    """Go on from a checkpoint that others follow: on a branch of its own, which starts with a copy of it."""
+    asked = [question.id for question in asked_at(stored)]
+    run.answers = {**run.request.answers, **given}
+    run.step += 1
+    record = run.record("fork", {}, run.frontier)
+    record.origin = stored.origin
+    _carry(run, command)
+    run.plan(stored.origin)
+    if not run.answers.keys().isdisjoint(asked):  # the questions come from graphs inside: these go on where they asked
+        run.directed = {ns: at for task in stored.pending.values() for ns, at in task.children.items()}
+    if stored.step.stop is None and not (given or command) and breakpoint_hit(run.before, run.tasks):
+        record.stop = "before"
+        run.over = True
+    run.show.values(run.values)
+    return Batch([record], _first_pending(run, command, given), status="waiting" if run.over else None)
+
+
+def asked_at(stored: StoredCheckpoint) -> list[Interrupt]:
+    """All questions that were ever asked at a checkpoint. Of those that were answered only the id is known."""
+    found: dict[str, Interrupt] = {}
+    for path in sorted(stored.pending, key=identity.path_order):
+        task = stored.pending[path]
+        for asked in (*(Interrupt(None, known) for known in task.answered), *task.interrupts):
+            if found.get(asked.id) is None or asked.value is not None:
+                found[asked.id] = asked
+    return list(found.values())
+
+
+def _carry(run: Run, command: TaskRecord | None) -> None:
+    """Apply the writes and routes of a Command before the step that waits."""
+    if command is not None:
+        run.carried = apply_writes(run.program, run.values, run.still_known(command.writes) or ())
+        run.frontier = extended(run.frontier, command)
+
+
+def _first_pending(run: Run, command: TaskRecord | None, given: dict[str, Any]) -> PendingRecord:
+    tasks: tuple[TaskRecord, ...] = ()
+    if command is not None:
+        command.writes = stored_writes(command.writes or (), run.program.unstored)
+        tasks = (command,)
+    return PendingRecord(tasks, given)
+
+
+def _open_command(run: Run, command: TaskRecord) -> Batch:
+    """Writes and routes for a thread that has no step to go on with: a checkpoint of their own."""
+    changes = apply_writes(run.program, run.values, command.writes or ())
+    if run.stored is not None:
+        run.step += 1
+    run.frontier = extended(Frontier(), command)
+    record = run.record("update", changes, run.frontier)
+    record.stop = run.breakpoint()
+    run.show.values(run.values)
+    return Batch([record], status=run.ending(record.stop))
 
 
 def _refusal(request: Request, stored: StoredCheckpoint) -> UnfinishedRunError:

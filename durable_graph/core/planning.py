@@ -5,21 +5,27 @@ Order is the order in which results are applied: nodes by name, then Sends as th
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from durable_graph.core import identity
 from durable_graph.core.program import matches
 from durable_graph.errors import UnknownNodeError
+from durable_graph.records import Frontier
 from durable_graph.types import MISSING, Send
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from durable_graph.core.program import NodeNames, NodeSpec, Program
-    from durable_graph.records import Address, ErrorRecord, Frontier, Write
-    from durable_graph.types import Interrupt
+    from durable_graph.records import Address, ErrorRecord, Write
+    from durable_graph.errors import NodeError
+    from durable_graph.types import Command, Interrupt
 
 __all__ = ["Task", "breakpoint_hit", "follow", "plan"]
+
+_NONE: Any = MappingProxyType({})
+"""What most tasks share: nothing, and nobody can write it."""
 
 
 class Task:
@@ -27,16 +33,21 @@ class Task:
 
     After it ran: `writes` and `routes` when it finished, `interrupts` when it waits, `error` when it failed.
     `stored` says that this result is durable already; `delay` (seconds) comes before the next attempt.
+    `children` are the graphs that ran inside: namespace -> (lane, seq). `handler` is the task that runs because this one
+    failed for good, `cause` what such a task is told.
     """
 
     __slots__ = (
         "answered",
         "arg",
         "attempt",
+        "cause",
+        "children",
         "delay",
         "duration",
         "error",
         "failure",
+        "handler",
         "interrupts",
         "jitter",
         "origin",
@@ -61,12 +72,15 @@ class Task:
         self.duration = 0.0
         self.stored = False
         self.writes: Sequence[Write] | None = None
-        self.routes: Sequence[str | Send] = ()
+        self.routes: Sequence[str | Send | Command[Any]] = ()
         self.interrupts: tuple[Interrupt, ...] = ()
         self.answered: tuple[str, ...] = ()
         self.rejected: tuple[str, ...] = ()
         self.error: BaseException | None = None
         self.failure: ErrorRecord | None = None
+        self.children: dict[str, tuple[int, int]] = _NONE
+        self.handler: Task | None = None
+        self.cause: NodeError | None = None
 
     @property
     def id(self) -> str:
@@ -113,13 +127,14 @@ def breakpoint_hit(names: NodeNames, tasks: Iterable[Task]) -> bool:
     return bool(names) and any(matches(names, task.spec) for task in tasks)
 
 
-def follow(
-    program: Program, finished: Iterable[Task], arrived: Mapping[str, tuple[str, ...]]
-) -> tuple[set[str], list[Send], dict[str, tuple[str, ...]]]:
-    """Where finished tasks lead: nodes, Sends, and how far each barrier edge has come."""
+def follow(program: Program, finished: Iterable[Task], before: Frontier) -> Frontier:
+    """Where finished tasks lead: nodes, Sends, and how far each barrier edge has come.
+
+    Deferred nodes wait until nothing else would run.
+    """
     nodes: set[str] = set()
     sends: list[Send] = []
-    waiting = dict(arrived)
+    waiting = dict(before.arrived)
     came: dict[str, set[str]] = {}
     for task in finished:
         spec = task.spec
@@ -132,9 +147,8 @@ def follow(
                 nodes.add(str(route))
         for name in spec.joins:
             came.setdefault(name, set()).add(spec.name)
-    for name, sources in (
-        came.items() if came else ()
-    ):  # at the end of the step: a source that ran twice in it arrived once
+    for name, sources in came.items() if came else ():
+        # At the end of the step: a source that ran twice in it arrived once.
         join = program.joins[name]
         seen = {*waiting.get(name, ()), *sources}
         if seen.issuperset(join.sources):
@@ -142,4 +156,10 @@ def follow(
             _ = waiting.pop(name, None)
         else:
             waiting[name] = tuple(sorted(seen))
-    return nodes, sends, waiting
+    if program.deferred and (before.deferred or not program.deferred.isdisjoint(nodes)):
+        deferred = {*before.deferred, *(program.deferred & nodes)}
+        nodes -= program.deferred
+        if nodes or sends:
+            return Frontier(tuple(sorted(nodes)), tuple(sends), waiting, tuple(sorted(deferred)))
+        nodes = deferred
+    return Frontier(tuple(sorted(nodes)), tuple(sends), waiting)

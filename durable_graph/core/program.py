@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from durable_graph.channels import BaseChannel
-    from durable_graph.types import RetryPolicy
+    from durable_graph.types import RetryPolicy, TimeoutPolicy
 
 __all__ = ["Checks", "Join", "NodeNames", "NodeSpec", "Program", "matches"]
 
@@ -31,6 +31,8 @@ class NodeSpec:
     keys: the keys of the state it reads; None for all of them.
     routed: it has routers, so only running it tells where it leads.
     hidden: it appears in no stream and at no breakpoint.
+    handler: what runs instead when it failed for good.
+    timeout: how long one attempt may take; None: as long as it wants.
     """
 
     name: str
@@ -42,6 +44,8 @@ class NodeSpec:
     hidden: bool = False
     retry: tuple[RetryPolicy, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    handler: NodeSpec | None = None
+    timeout: TimeoutPolicy | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -85,6 +89,8 @@ class Program:
     output_keys: the keys a run returns.   root: the state is one bare value under "__root__".
     transient: keys whose channel changes by a step that does not write it.
     checks: holds values against the schema before they are stored; None when nothing is to be checked.
+    deferred: nodes that run once nothing else does.   version: what the user calls this state of the code.
+    step_timeout: seconds that a step may take.
     """
 
     name: str
@@ -101,6 +107,9 @@ class Program:
     interrupt_before: NodeNames = frozenset()
     interrupt_after: NodeNames = frozenset()
     strict: bool = True
+    deferred: frozenset[str] = frozenset()
+    version: str = ""
+    step_timeout: float | None = None
 
     def initial_values(self) -> dict[str, Any]:
         """The state before anything was written."""

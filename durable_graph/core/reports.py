@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import traceback
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from durable_graph.core import history
 from durable_graph.records import ErrorRecord, TaskRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from durable_graph.core.planning import Task
     from durable_graph.core.program import Program
     from durable_graph.core.request import Request
     from durable_graph.records import StoredCheckpoint, Write
+
+_NONE: Mapping[str, tuple[int, int]] = MappingProxyType({})
 
 __all__ = ["error_record", "failure_of", "snapshot_payload", "stored_writes", "task_record"]
 
@@ -42,6 +45,7 @@ def task_record(task: Task, unstored: frozenset[str], *, routes: bool = True) ->
         task.interrupts,
         task.answered,
         task.rejected,
+        dict(task.children) if task.children else _NONE,
     )
 
 

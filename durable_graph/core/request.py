@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from durable_graph.types import MISSING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from durable_graph.core.control import RunControl
     from durable_graph.core.program import NodeNames
     from durable_graph.core.run import Run
     from durable_graph.records import Write
@@ -28,6 +29,9 @@ class Request:
     partial: results are stored as they arrive, while siblings still run.
     limit: how many supersteps may run.   modes: stream modes somebody listens to.
     copy: makes an independent copy of a value.   began: is told the run once it exists.
+    nested: the graph runs inside a task of another one, under the namespace `ns`.
+    owner: (lane, seq) of the checkpoint of that task; answers: those the graphs above were given.
+    control: asked before each step whether the run shall stop there; None when nobody may ask for it.
     """
 
     thread: str
@@ -47,6 +51,11 @@ class Request:
     run_id: str = ""
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     began: Callable[[Run], None] = field(default=lambda _: None)
+    nested: bool = False
+    ns: str = ""
+    owner: tuple[int, int] | None = None
+    answers: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    control: RunControl | None = None
 
     def continuing(self) -> Request:
         """The same call without its input: go on with what is stored."""

@@ -6,18 +6,18 @@ nothing; the order of things is in `scripts`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
-from durable_graph.core import opening, streaming
-from durable_graph.core.applying import Blamed, apply_tasks, apply_writes, merge_changes, preview
-from durable_graph.core.commands import COMMAND_PATH, combined, command_of, extended
+from durable_graph.core import streaming
+from durable_graph.core.applying import Blamed, apply_tasks, merge_changes, preview
 from durable_graph.core.effects import Batch
-from durable_graph.core.mail import Failed, Finished, Interrupted, Said
-from durable_graph.core.planning import breakpoint_hit, follow, plan
+from durable_graph.core.mail import Failed, Finished, Interrupted, Relayed, Said
+from durable_graph.core.planning import Task, breakpoint_hit, follow, plan
 from durable_graph.core.reports import error_record, failure_of, stored_writes, task_record
 from durable_graph.core.retrying import delay_before_retry
 from durable_graph.core.showing import Show
-from durable_graph.errors import GraphRecursionError, NodeFailure, StorageError
+from durable_graph.errors import GraphDrained, GraphRecursionError, NodeError, NodeFailure, StorageError, StoredError
 from durable_graph.records import (
     Address,
     Change,
@@ -27,33 +27,53 @@ from durable_graph.records import (
     StoredCheckpoint,
     TaskRecord,
 )
-from durable_graph.types import START, Send
+from durable_graph.types import START, Command
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from durable_graph.core.mail import Mail
-    from durable_graph.core.planning import Task
     from durable_graph.core.program import NodeNames, Program
     from durable_graph.core.request import Request
-    from durable_graph.records import Write
+    from durable_graph.records import CallRecord, ErrorRecord, Write
     from durable_graph.types import Interrupt
 
-__all__ = ["Outcome", "Run"]
+__all__ = ["OWNER", "PIN", "Outcome", "Run"]
+
+PIN: Final = "\0pin:"
+"""Before a namespace: the key that says where the graph of this namespace stands, as [lane, seq]."""
+OWNER: Final = "\0owner"
+"""In a graph inside another: the key that says for which checkpoint of that one it runs, as [lane, seq]."""
 
 
 class Outcome:
-    """How a run ended. `values` is the state, with the results of finished siblings where it waits."""
+    """How a run ended. `values` is the state, with the results of finished siblings where it waits.
 
-    __slots__ = ("interrupts", "values")
+    used: ids of the interrupts whose answers it used.   left: what its nodes told the parent graph.
+    """
 
-    def __init__(self, values: dict[str, Any], interrupts: tuple[Interrupt, ...]) -> None:
+    __slots__ = ("interrupts", "left", "used", "values")
+
+    def __init__(
+        self,
+        values: dict[str, Any],
+        interrupts: tuple[Interrupt, ...],
+        used: tuple[str, ...] = (),
+        left: tuple[Command[Any], ...] = (),
+    ) -> None:
         self.values = values
         self.interrupts = interrupts
+        self.used = used
+        self.left = left
 
 
 class Run:
-    """One run over one thread. `values` is its own: nobody else holds a mutable part of it."""
+    """One run over one thread. `values` is its own: nobody else holds a mutable part of it.
+
+    pins: where the graphs with a memory of their own stand: namespace -> (lane, seq).   stateful: the namespaces that
+    were called in this step and have one.   directed: where graphs inside go on, on a branch: namespace -> (lane, seq).
+    calls: the recorded steps of the step that is under way.
+    """
 
     def __init__(self, program: Program, request: Request, stored: StoredCheckpoint | None) -> None:
         self.program = program
@@ -65,13 +85,13 @@ class Run:
         self.parent: Address | None = None
         self.address = Address(0, 0, 0)
         self.answers: dict[str, Any] = {}
+        self.pins: dict[str, tuple[int, int]] = {}
+        self.stateful: set[str] = set()
+        self.directed: dict[str, tuple[int, int]] = {}
+        self.calls: dict[Any, CallRecord] = {}
+        self._owner: tuple[int, int] | None = None
         if stored is not None:
-            self.values.update((key, value) for key, value in stored.values.items() if key in program.channels)
-            self.frontier = stored.step.frontier
-            self.step = stored.step.step
-            self.address = stored.address
-            self.parent = stored.parent
-            self.answers = dict(stored.answers)
+            self._take(stored)
         self.tasks: list[Task] = []
         self.busy = 0
         self.over = False
@@ -79,120 +99,64 @@ class Run:
         self.failed = False
         self.again: list[Task] = []
         self.show = Show(program, request)
-        self._known: dict[str, TaskRecord] = {}
-        self._fresh = True
-        self._carried: dict[str, Change] = {}
+        self.carried: dict[str, Change] = {}
         self.steps = 0
-        self._closing = False
-        self._input: tuple[dict[str, Any], Frontier] | None = None
-        self._before: NodeNames = request.before or program.interrupt_before
+        self.before: NodeNames = request.before or program.interrupt_before
         self._after: NodeNames = request.after or program.interrupt_after
+        self._fresh = True
+        self._closing = False
+        self._shown: StepRecord | None = None
+        self._input: tuple[dict[str, Any], StepRecord] | None = None
+        self._used: list[str] = []
 
-    # --- how it begins ----------------------------------------------------------------------------------------
-
-    def open(self) -> Batch | None:
-        """Take the request in. The answer is what is to be stored first; None when the run is over already."""
-        opening.check_request(self.request, self.stored)
-        try:
-            return self._open_input() if self.request.kind == "input" else self._open_stored()
-        except Blamed as blamed:
-            raise blamed.error from blamed.error.__cause__
-
-    def _open_input(self) -> Batch:
-        """The checkpoint of the input; where START has no routers, also the one after it."""
-        start = self.program.start
-        if self.stored is not None:
-            self.step += 1
-        given = {write.key: write.value for write in self.request.writes}
-        frontier = Frontier(sends=(Send(START, given),))
-        # Where the next checkpoint comes in the same commit, it holds the input: storing it here too would double it.
-        kept = None
-        if start.routed:
-            kept = {write.key: write.value for write in stored_writes(self.request.writes, self.program.unstored)}
-        first = self._record("input", {}, Frontier(sends=(Send(START, kept),)))
-        self.frontier = frontier
-        self._plan(self.address)
-        if start.routed:
-            return Batch([first])
-        self.tasks[0].writes = self.request.writes
-        if self.show.checkpoints:
-            self._input = ({key: self.request.copy(value) for key, value in self.values.items()}, frontier)
-        closed = self.close_step()
-        return Batch([first, *closed.steps], status=closed.status)
-
-    def _open_stored(self) -> Batch | None:
-        """Go on where the thread stopped: answers, writes and routes of the Command, results that are stored."""
-        stored = self.stored
-        given = opening.answers_of(self.request, stored)
-        command = command_of(self.request)
-        if stored is None or not opening.unfinished(stored):
-            if command is not None:
-                return self._open_command(command)
-            self.show.values(self.values)
-            self.over = True
-            return None
-        self._known = dict(stored.pending)
-        passed = stored.step.stop is not None or bool(self._known)
-        self.answers.update(given)
-        whole = combined(self.program.channels, self._known.pop(COMMAND_PATH, None), command)
-        if whole is not None:
-            self._carried = apply_writes(self.program, self.values, self._still_known(whole.writes) or ())
-            self.frontier = extended(self.frontier, whole)
-        self._plan(self.address)
-        self.show.values(self.values)
-        self._show_stored()
-        if not passed and breakpoint_hit(self._before, self.tasks):
-            # The step was planned without this breakpoint (it came with this call, or with a goto). The record of a
-            # Command, even an empty one, says from now on that the breakpoint was reached: the next call passes it.
-            command = whole = whole or TaskRecord(COMMAND_PATH, "", "", writes=())
-            self.over = True
-            self.show.stopped()
-        if command is None and not given:
-            return Batch()
-        stored_command: tuple[TaskRecord, ...] = ()
-        if command is not None and whole is not None:
-            whole.writes = stored_writes(whole.writes or (), self.program.unstored)
-            stored_command = (whole,)
-        return Batch(pending=PendingRecord(stored_command, given), status="waiting" if self.over else None)
-
-    def _open_command(self, command: TaskRecord) -> Batch:
-        """Writes and routes for a thread that has no step to go on with: a checkpoint of their own."""
-        changes = apply_writes(self.program, self.values, command.writes or ())
-        if self.stored is not None:
-            self.step += 1
-        self.frontier = extended(Frontier(), command)
-        record = self._record("update", changes, self.frontier)
-        record.stop = self._breakpoint()
-        self.show.values(self.values)
-        return Batch([record], status=self._ending(record.stop))
-
-    def _show_stored(self) -> None:
-        for task in sorted(self.tasks, key=lambda task: task.writes is None):  # questions that stay open come last
-            if task.writes is not None:
-                self.show.known(task)
-            elif not self._runnable(task):
-                self.show.question(task, self.values)
+    def _take(self, stored: StoredCheckpoint) -> None:
+        channels = self.program.channels
+        for key, value in stored.values.items():
+            if key in channels:
+                self.values[key] = value
+            elif key.startswith(PIN):
+                self.pins[key[len(PIN) :]] = tuple(value)
+            elif key == OWNER:
+                self._owner = tuple(value)
+        self.frontier = stored.step.frontier
+        self.step = stored.step.step
+        self.address = stored.address
+        self.parent = stored.parent
 
     # --- planning ---------------------------------------------------------------------------------------------
 
-    def _plan(self, address: Address) -> None:
-        """Make the tasks of the step that follows `address`, with what is known of them already."""
-        self.tasks = plan(self.program, self.frontier, (self.request.thread, address))
-        self._fresh = not self._known
-        if self._fresh:
-            return
-        for task in self.tasks:
-            record = self._known.get(task.path)
+    def plan(self, origin: Address, known: Mapping[str, TaskRecord] | None = None) -> None:
+        """Make the tasks of the step that comes next, with what is known of them already.
+
+        origin: what their ids are made of; the address of the checkpoint, where it is no copy of another one.
+        """
+        thread = self.request.thread
+        self.tasks = plan(self.program, self.frontier, (thread, origin))
+        self._fresh = not known
+        for task in self.tasks if known else ():
+            record = (known or {}).get(task.path)
             if record is None:
                 continue
-            task.writes, task.routes = self._still_known(record.writes), record.routes
-            task.interrupts, task.answered = record.interrupts, record.answered
-            task.started, task.duration, task.attempt = record.started, record.duration, record.attempt
-            task.stored = True
+            self._recall(task, record)
             if record.error is not None:
                 task.stored, task.attempt = False, 1
+                if task.spec.handler is not None:
+                    self._hand_over(task, StoredError(record.error), record.error)
+                    task.stored = True
+                    handler = task.handler
+                    if handler is not None and (of_handler := (known or {}).get(handler.path)) is not None:
+                        self._recall(handler, of_handler)
+        self.tasks += [task.handler for task in self.tasks if task.handler is not None]
+        self.again = []
 
-    def _still_known(self, writes: Sequence[Write] | None) -> Sequence[Write] | None:
+    def _recall(self, task: Task, record: TaskRecord) -> None:
+        task.writes, task.routes = self.still_known(record.writes), record.routes
+        task.interrupts, task.answered = record.interrupts, record.answered
+        task.started, task.duration, task.attempt = record.started, record.duration, record.attempt
+        task.children = dict(record.children)
+        task.stored = record.error is None
+
+    def still_known(self, writes: Sequence[Write] | None) -> Sequence[Write] | None:
         """Stored writes without those to keys that the state lost since."""
         channels = self.program.channels
         return writes and tuple(write for write in writes if write.key in channels)
@@ -205,42 +169,59 @@ class Run:
             self.parent = stored[-2] if stored[1:] else (self.address if self.address.seq else None)
             self.address = stored[-1]
         self._closing = False
-        self._known, self._fresh = {}, True
-        self.tasks = plan(self.program, self.frontier, (self.request.thread, self.address))
+        self._fresh = True
+        shown = self._shown
+        origin = shown.origin if shown is not None and shown.origin is not None else self.address
+        self.tasks = plan(self.program, self.frontier, (self.request.thread, origin))
+        if self.calls:
+            self.calls = {}
         show = self.show
         if show.modes and stored is not None and show.checkpoints:
             self._show_checkpoints(stored)
         if self.over and (self.frontier.nodes or self.frontier.sends):  # at a breakpoint
             show.stopped()
 
+    def keep_input(self, record: StepRecord, frontier: Frontier) -> None:
+        """The checkpoint of the input is stored together with the one after it, and somebody wants to see both."""
+        if self.show.checkpoints:
+            values = {key: self.request.copy(value) for key, value in self.values.items()}
+            self._input = (values, replace(record, frontier=frontier))
+
     def _show_checkpoints(self, stored: Sequence[Address]) -> None:
         if self._input is not None and stored[1:]:
-            values, frontier = self._input
+            values, record = self._input
             before = self.stored.address if self.stored is not None else None
             later = self.show.take()  # the values it led to come after it
-            self.show.checkpoint(self._checkpoint(stored[0], before, self.step - 1, frontier, values))
+            self.show.checkpoint(StoredCheckpoint(stored[0], before, values, {}, record))
             self.show.events += later
             self._input = None
-        self.show.checkpoint(self._checkpoint(self.address, self.parent, self.step, self.frontier, self.values))
+        if self._shown is not None:
+            record = replace(self._shown, frontier=self.frontier, tasks=())
+            self.show.checkpoint(StoredCheckpoint(self.address, self.parent, self.values, {}, record))
 
-    def _checkpoint(
-        self, address: Address, parent: Address | None, step: int, frontier: Frontier, values: dict[str, Any]
-    ) -> StoredCheckpoint:
-        source = "input" if frontier.sends and frontier.sends[0].node == START else "loop"
-        record = StepRecord(step, source, {}, frontier, run_id=self.request.run_id, metadata=self.request.metadata)
-        return StoredCheckpoint(address, parent, values, {}, record)
+    def show_known(self) -> None:
+        """Show what earlier calls stored of the step that goes on."""
+        for task in sorted(self.tasks, key=lambda task: task.writes is None):  # questions that stay open come last
+            if task.writes is not None:
+                self.show.known(task)
+            elif task.interrupts and not self._runnable(task):
+                self.show.question(task, self.values)
 
     def launch(self) -> list[Task]:
         """The tasks to start now.
 
         Raises:
             GraphRecursionError: the run used up its supersteps.
+            GraphDrained: somebody asked the run to stop.
         """
         tasks = self.tasks if self._fresh else [task for task in self.tasks if self._runnable(task)]
         if not tasks:
             return tasks
         first = tasks[0].spec
         if first.name != START:
+            control = self.request.control
+            if control is not None and control.drain_requested:
+                raise GraphDrained(control.drain_reason or "")
             if self.steps >= self.request.limit:
                 names = ", ".join(sorted({task.name for task in tasks}))
                 what = f"Recursion limit of {self.steps} reached: {self.steps} supersteps ran, {names} would be next"
@@ -253,7 +234,7 @@ class Run:
         return tasks
 
     def _runnable(self, task: Task) -> bool:
-        if task.writes is not None:
+        if task.writes is not None or task.handler is not None:
             return False
         return not task.interrupts or any(asked.id in self.answers for asked in task.interrupts)
 
@@ -270,9 +251,15 @@ class Run:
                 self.busy -= 1
                 task.writes, task.routes = mail.writes, mail.routes
                 task.interrupts, task.answered = (), mail.answered
+                if mail.answered:
+                    self._used += mail.answered
             elif type(mail) is Interrupted:
                 self.busy -= 1
                 task.interrupts, task.answered = mail.interrupts, mail.answered
+                self._used += mail.answered
+            elif type(mail) is Relayed:
+                self.show.relay(mail)
+                continue
             else:
                 self._fail(task, mail)
             task.started, task.duration, task.stored = mail.started, mail.duration, False
@@ -287,9 +274,27 @@ class Run:
             task.attempt += 1
             self.again.append(task)
             return
+        if task.spec.handler is not None and isinstance(mail.error, Exception) and not self.failed:
+            self._hand_over(task, mail.error, mail.record)
+            handler = task.handler
+            assert handler is not None  # noqa: S101 - it was just made; this tells the type checker
+            self.tasks.append(handler)
+            self.again.append(handler)
+            return
         self.busy -= 1
-        task.error, task.failure = mail.error, mail.record
+        task.error = mail.error
+        task.failure = None if isinstance(mail.error, GraphDrained) else mail.record
         self.failed = True
+
+    def _hand_over(self, task: Task, error: Exception, record: ErrorRecord) -> None:
+        """The task failed for good and its handler runs instead, in the same step and with the same input."""
+        spec = task.spec.handler
+        assert spec is not None  # noqa: S101 - the callers looked; this tells the type checker
+        _, mark, number = task.path.partition("#")
+        handler = Task(spec, f"{spec.name}{mark}{number}", task.origin, task.arg)
+        handler.cause = NodeError(task.name, error)
+        task.failure = record
+        task.handler = handler
 
     def take_again(self) -> list[Task]:
         """The tasks to try again."""
@@ -324,34 +329,54 @@ class Run:
         """
         if self.failed:
             raise failure_of(self.tasks, self.request, self.step + 1)
-        for task in self.tasks:
-            if task.writes is None:
-                return self._pause()
-        self._closing = True
         tasks = self.tasks
-        arrived = self.frontier.arrived
+        for task in tasks:
+            if task.writes is None:
+                if task.handler is None:
+                    return self._pause()
+                tasks = [one for one in self.tasks if one.handler is None]
+        if self.request.nested and self._leaving():
+            return self._pause()
+        self._closing = True
         changes = apply_tasks(self.program, self.values, tasks)
-        nodes, sends, arrived = follow(self.program, tasks, arrived)
-        if self._carried:
-            changes = merge_changes(self._carried, changes)
-            self._carried = {}
-        self.frontier = Frontier(tuple(sorted(nodes)), tuple(sends), arrived)
+        self.frontier = frontier = follow(self.program, tasks, self.frontier)
+        if self.carried:
+            changes = merge_changes(self.carried, changes)
+            self.carried = {}
+        if self.stateful:
+            self._pin(changes)
         self.step += 1
-        record = self._record("loop", changes, self.frontier)
+        record = self.record("loop", changes, frontier)
         if self.request.durable:
             fresh: list[TaskRecord] = []
-            for task in tasks:
+            for task in self.tasks:
                 if not task.stored:
                     fresh += (task_record(task, self.program.unstored, routes=False),)
             record.tasks = tuple(fresh)
-        if self._before or self._after:
-            record.stop = self._breakpoint()
+        if self.before or self._after:
+            record.stop = self.breakpoint()
         if self.show.modes and (changes or self.step == 0):
             self.show.values(self.values)
-        goes_on = (nodes or sends) and record.stop is None
-        return Batch([record], status=None if goes_on else self._ending(record.stop))
+        goes_on = (frontier.nodes or frontier.sends) and record.stop is None
+        return Batch([record], status=None if goes_on else self.ending(record.stop))
 
-    def _breakpoint(self) -> str | None:
+    def _leaving(self) -> bool:
+        """Whether a task said something to the parent graph: this graph ends with it, as it is."""
+        return any(isinstance(route, Command) for task in self.tasks for route in task.routes)
+
+    def _pin(self, changes: dict[str, Change]) -> None:
+        """The checkpoint says where graphs with a memory of their own stand, so that travelling to it takes them along.
+
+        Pins lie among the keys of the state, under names that no key has.
+        """
+        for task in self.tasks:
+            for ns, at in task.children.items():
+                if ns in self.stateful and self.pins.get(ns) != at:
+                    self.pins[ns] = at
+                    changes[PIN + ns] = Change(list(at))
+        self.stateful = set()
+
+    def breakpoint(self) -> str | None:
         """Whether the run stops here at a static breakpoint."""
         frontier = self.frontier
         if not (frontier.nodes or frontier.sends):
@@ -359,9 +384,9 @@ class Run:
         if breakpoint_hit(self._after, self.tasks):
             return "after"
         upcoming = plan(self.program, frontier, (self.request.thread, self.address))
-        return "before" if breakpoint_hit(self._before, upcoming) else None
+        return "before" if breakpoint_hit(self.before, upcoming) else None
 
-    def _ending(self, stop: str | None = None) -> str | None:
+    def ending(self, stop: str | None = None) -> str | None:
         """The thread's status when the run ends with this checkpoint; None when it goes on."""
         if not (self.frontier.nodes or self.frontier.sends):
             self.over = True
@@ -377,11 +402,15 @@ class Run:
             self.show.values(self._live_values())
         return Batch(pending=PendingRecord(self._unsaved()), status="waiting")
 
-    def _record(self, source: str, changes: dict[str, Change], frontier: Frontier) -> StepRecord:
+    def record(self, source: str, changes: dict[str, Change], frontier: Frontier) -> StepRecord:
+        """The record of a checkpoint, in the step that `self.step` says."""
         request, unstored = self.request, self.program.unstored
         if unstored and not unstored.isdisjoint(changes):
             changes = {key: change for key, change in changes.items() if key not in unstored}
-        return StepRecord(
+        if request.owner != self._owner:
+            self._owner = request.owner
+            changes = {**changes, OWNER: Change(list(request.owner or ()))}
+        self._shown = record = StepRecord(
             self.step,
             source,
             changes,
@@ -390,6 +419,7 @@ class Run:
             fingerprint=self.program.fingerprint,
             metadata=request.metadata,
         )
+        return record
 
     # --- how it ends --------------------------------------------------------------------------------------------
 
@@ -435,7 +465,10 @@ class Run:
             for asked in task.interrupts
             if asked.id not in self.answers
         )
-        return Outcome(self._live_values() if interrupts else self.values, interrupts)
+        left: tuple[Command[Any], ...] = ()
+        if self.request.nested:
+            left = tuple(route for task in self.tasks for route in task.routes if isinstance(route, Command))
+        return Outcome(self._live_values() if interrupts else self.values, interrupts, tuple(self._used), left)
 
     def _live_values(self) -> dict[str, Any]:
         """The state with what finished siblings of a waiting task wrote."""

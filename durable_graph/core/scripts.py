@@ -38,7 +38,7 @@ def run_graph(program: Program, request: Request) -> Script[Outcome]:
         stored = yield from _finish(program, request)
     run = Run(program, request, stored)
     request.began(run)
-    first = run.open()
+    first = opening.open_run(run)
     if first is None:
         yield from Emit(run.show.take())
         return run.outcome()

@@ -10,6 +10,7 @@ from durable_graph.core.reports import snapshot_payload
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from durable_graph.core.mail import Relayed
     from durable_graph.core.planning import Task
     from durable_graph.core.program import Program
     from durable_graph.core.request import Request
@@ -47,6 +48,10 @@ class Show:
         """An event of one mode."""
         if mode in self.modes:
             self.events.append((mode, payload))
+
+    def relay(self, mail: Relayed) -> None:
+        """An event of a graph inside a task: (mode, payload, namespace)."""
+        self.events.append((mail.mode, mail.payload, mail.ns))
 
     def stopped(self) -> None:
         """The run stops at a static breakpoint."""

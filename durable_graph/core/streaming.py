@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Event", "output", "result_payload", "start_payload", "state", "update_payload", "written"]
 
-Event: TypeAlias = "tuple[str, Any]"
-"""A mode and its payload."""
+Event: TypeAlias = "tuple[str, Any] | tuple[str, Any, tuple[str, ...]]"
+"""A mode and its payload; of a graph inside a task, its namespace too."""
 
 
 def state(program: Program, values: Mapping[str, Any], copy: Callable[[Any], Any]) -> Any:

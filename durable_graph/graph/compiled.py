@@ -27,7 +27,7 @@ from durable_graph.runtime import config as configs
 from durable_graph.runtime.aio import AsyncDriver
 from durable_graph.runtime.blocking import BlockingDriver
 from durable_graph.runtime.context import RunContext
-from durable_graph.runtime.outbox import Raced
+from durable_graph.runtime.hold import Raced
 from durable_graph.runtime.session import Session, aask, ask
 
 if TYPE_CHECKING:

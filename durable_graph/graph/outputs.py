@@ -42,7 +42,7 @@ class Listening:
 
     def part(self, event: Event) -> Any:
         """One event in the shape that was asked for. Debug events say when they were shown; the core knows no clock."""
-        mode, payload = event
+        mode, payload, *below = event
         if mode == "debug":
             payload = {**payload, "timestamp": datetime.now(UTC).isoformat()}
         if self.selection is not None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from durable_graph.errors import InternalError
 from durable_graph.persistence.line import SAME, Apart, Line, Log, advance, entry_of
-from durable_graph.persistence.packing import Draft, pack_frontier, pack_task
+from durable_graph.persistence.packing import Draft, pack_call, pack_frontier, pack_task
 from durable_graph.persistence.rows import is_list, join_list, new_pack, pack_chunk, seal, split_list, trim
 from durable_graph.records import BASE, DELTA, LOG, MAIN, PENDING, VALUE, Address
 from durable_graph.types import MISSING
@@ -36,6 +36,9 @@ __all__ = ["INLINE_LIMIT", "LaneWriter"]
 
 INLINE_LIMIT: Final = 256
 """Encodings of at most this many bytes stay in the row of their checkpoint."""
+
+_RECORD_LENGTH: Final = 10
+"""Fields of a record before its origin, which few have."""
 
 
 class LaneWriter:
@@ -136,7 +139,8 @@ class LaneWriter:
             asked: draft.blob(draft.encode(answer, "the answer to interrupt", asked))
             for asked, answer in record.answers.items()
         }
-        body = [seq - line.seq, tasks, answers, None, list(draft.words), list(draft.blobs)]
+        calls = [pack_call(draft, call) for call in record.calls] or None
+        body = [seq - line.seq, tasks, answers, calls, list(draft.words), list(draft.blobs)]
         row = seal(line.lane, MAIN, seq, PENDING, self._pack(body))
         line.apply(PENDING, seq, body, len(row.data))
         return (row,)
@@ -224,6 +228,8 @@ class LaneWriter:
                 None if said.metadata == metadata else draft.blob(metadata),
                 None if said.epoch == epoch else epoch,
             )
+        if record.origin is not None:
+            return [*packed, *[None] * (_RECORD_LENGTH - len(packed)), list(record.origin)]
         return packed if packed[-1] is not None else trim(packed)
 
     def _delta(self, draft: Draft, record: StepRecord, seq: int, epoch: int) -> list[Any]:

@@ -5,7 +5,7 @@ made, so the two cannot disagree. The structures it takes (`layout` says what th
 
     BASE      [parent, record, entries, top, words, blobs]
     DELTA     [gap, record, changes, names, words, blobs]
-    PENDING   [gap, tasks, answers, None, words, blobs]
+    PENDING   [gap, tasks, answers, calls, words, blobs]
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _ENTRY_WEIGHT: Final = 16
 """About how many bytes a key takes in a BASE, besides its name and value."""
 
 _SAID_FROM: Final = 6
-_RECORD_LENGTH: Final = 10
-"""A record's fields from `_SAID_FROM` on are those of `Said`."""
+_SAID_TO: Final = 10
+"""A record's fields from `_SAID_FROM` to `_SAID_TO` are those of `Said`."""
 
 SAME: Final = True
 """The entry of a key that was written and has the same bytes as before."""
@@ -118,7 +118,7 @@ def _form_of(entry: Any, blobs: list[bytes]) -> Form:
 
 def _said_in(record: list[Any], blobs: list[bytes], before: Said | None) -> Said:
     """What holds after a record, given what held before; a BASE repeats everything."""
-    run_id, fingerprint, metadata, epoch = untrim(record, _RECORD_LENGTH)[_SAID_FROM:]
+    run_id, fingerprint, metadata, epoch = untrim(record, _SAID_TO)[_SAID_FROM:]
     if before is None:
         return Said(run_id, fingerprint, blobs[metadata], epoch)
     return Said(

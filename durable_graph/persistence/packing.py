@@ -2,19 +2,21 @@
 
 A record is a list without its trailing Nones:
 
-    record    [step, created_at, source, frontier, stop, tasks, run_id, fingerprint, metadata, epoch]
-              created_at is the difference to the checkpoint before (in a BASE, to 0); the last four are None
-              when they are the same as there
-    frontier  [nodes, sends, {edge: sources}]
-    task      [node, path, id, started, duration, writes, routes, attempt, error, interrupts, answered, rejected]
-              path is None for "node", 3 for "node#3", else the text
+    record    [step, created_at, source, frontier, stop, tasks, run_id, fingerprint, metadata, epoch, origin]
+              created_at is the difference to the checkpoint before (in a BASE, to 0); run_id to epoch are None
+              when they are the same as there; origin is [lane, seq, epoch]
+    frontier  [nodes, sends, {edge: sources}, deferred]
+    task      [node, path, id, started, duration, writes, routes, attempt, error, interrupts, answered, rejected,
+              children]
+              path is None for "node", 3 for "node#3", else the text; children are [namespace, lane, seq, ...]
+    call      [task, name, digest, number, data, error, attempt, started, duration]
     writes    [key, source, key, source, ...]; a source says where the value's encoding is:
               int                 the blob with this number
               True                the key's whole value as of this row
               [start, length]     these bytes of what this row stores for the key
               [start, length, n]  the same, as the n elements of a list
 
-Node names, keys, edges, sources and stops are words; Sends, interrupts, answers and metadata are blobs.
+Node names, keys, edges, sources, namespaces and stops are words; Sends, interrupts, answers and metadata are blobs.
 """
 
 from __future__ import annotations
@@ -23,17 +25,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from durable_graph.errors import UnserializableValueError
 from durable_graph.persistence.rows import extend, is_list, split_list, trim, untrim
-from durable_graph.records import ErrorRecord, Frontier, TaskRecord, Write
+from durable_graph.records import CallRecord, ErrorRecord, Frontier, TaskRecord, Write
 from durable_graph.types import MISSING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from durable_graph.persistence.codec import Codec
-    from durable_graph.types import Send
+    from durable_graph.types import Command, Send
 
 __all__ = [
-    "Draft", "Page", "pack_frontier", "pack_task", "sources_of", "unpack_frontier", "unpack_task",
+    "Draft", "Page", "pack_call", "pack_frontier", "pack_task", "sources_of", "unpack_call", "unpack_frontier",
+    "unpack_task",
 ]  # fmt: skip
 
 SMALLEST_CUT: Final = 12
@@ -126,7 +129,8 @@ def pack_task(draft: Draft, task: TaskRecord) -> list[Any]:
         task.duration or None,
         None if task.writes is None else writes,
     ]
-    if task.routes or task.attempt != 1 or task.error or task.interrupts or task.answered or task.rejected:
+    marked = task.routes or task.attempt != 1 or task.error or task.interrupts or task.answered or task.rejected
+    if marked or task.children:
         packed += (
             [_pack_route(draft, route, node) for route in task.routes] or None,
             None if task.attempt == 1 else task.attempt,
@@ -134,6 +138,7 @@ def pack_task(draft: Draft, task: TaskRecord) -> list[Any]:
             [draft.blob(draft.encode(asked, "an interrupt", node=node)) for asked in task.interrupts] or None,
             list(task.answered) or None,
             list(task.rejected) or None,
+            [part for ns, at in task.children.items() for part in (draft.word(ns), *at)] or None,
         )
     return packed if packed[-1] is not None else trim(packed)
 
@@ -145,10 +150,28 @@ def _pack_path(task: TaskRecord) -> int | str:
     return int(number) if plain else task.path
 
 
-def _pack_route(draft: Draft, route: str | Send, node: str) -> int | list[int]:
+def _pack_route(draft: Draft, route: str | Send | Command[Any], node: str) -> int | list[int]:
     if isinstance(route, str):
         return draft.word(route)
-    return [draft.blob(draft.encode(route, "a Send to", route.node, node))]
+    what = "a Send or Command"
+    return [draft.blob(draft.encode(route, what, getattr(route, "node", ""), node))]
+
+
+def pack_call(draft: Draft, call: CallRecord) -> list[Any]:
+    """A recorded step's structure."""
+    return trim(
+        [
+            draft.word(call.task),
+            draft.word(call.name),
+            call.digest,
+            call.number or None,
+            None if call.data is None else draft.blob(call.data),
+            None if call.error is None else list(call.error),
+            None if call.attempt == 1 else call.attempt,
+            call.started or None,
+            call.duration or None,
+        ]
+    )
 
 
 def _find_piece(draft: Draft, key: str, data: bytes) -> int | list[int]:
@@ -172,12 +195,13 @@ def pack_frontier(draft: Draft, frontier: Frontier) -> list[Any] | None:
     nodes: list[int] = []
     for node in frontier.nodes:
         nodes += (numbers[node] if node in numbers else word(node),)
-    if not frontier.sends and not frontier.arrived:
+    if not (frontier.sends or frontier.arrived or frontier.deferred):
         return [nodes] if nodes else None
     return [
         nodes,
         [draft.blob(draft.encode(send, "a Send to", send.node)) for send in frontier.sends],
         {word(edge): [word(source) for source in sources] for edge, sources in frontier.arrived.items()},
+        *([[word(node) for node in frontier.deferred]] if frontier.deferred else ()),
     ]
 
 
@@ -216,9 +240,8 @@ def unpack_task(page: Page, packed: list[Any], find: Callable[[str, Any], bytes]
     find: gives the bytes of a key's source that is no blob; None leaves out the values of writes (they are
     MISSING).
     """
-    node, path, task_id, started, duration, writes, routes, attempt, error, interrupts, answered, rejected = untrim(
-        packed, 12
-    )
+    node, path, task_id, started, duration, writes, routes, *rest = untrim(packed, 13)
+    attempt, error, interrupts, answered, rejected, children = rest
     name = page.word(node)
     return TaskRecord(
         path=name if path is None else f"{name}#{path}" if isinstance(path, int) else path,
@@ -233,6 +256,27 @@ def unpack_task(page: Page, packed: list[Any], find: Callable[[str, Any], bytes]
         interrupts=tuple(page.value(blob, f"an interrupt of node {name!r}") for blob in interrupts or ()),
         answered=tuple(answered or ()),
         rejected=tuple(rejected or ()),
+        children=_children(page, children or ()),
+    )
+
+
+def _children(page: Page, packed: Sequence[int]) -> dict[str, tuple[int, int]]:
+    return {page.word(packed[at]): (packed[at + 1], packed[at + 2]) for at in range(0, len(packed), 3)}
+
+
+def unpack_call(page: Page, packed: list[Any]) -> CallRecord:
+    """The recorded step again; its result stays encoded until somebody wants it."""
+    task, name, digest, number, data, error, attempt, started, duration = untrim(packed, 9)
+    return CallRecord(
+        page.word(task),
+        page.word(name),
+        digest,
+        number or 0,
+        None if data is None else page.blobs[data],
+        None if error is None else ErrorRecord(*error),
+        attempt or 1,
+        started or 0.0,
+        duration or 0.0,
     )
 
 
@@ -252,11 +296,12 @@ def _route(page: Page, route: Any, node: str) -> Any:
 
 def unpack_frontier(page: Page, packed: list[Any] | None) -> Frontier:
     """The frontier again."""
-    nodes, sends, packed_arrived = untrim(packed, 3)
+    nodes, sends, packed_arrived, deferred = untrim(packed, 4)
     arrived: dict[int, list[int]] = packed_arrived or {}
     word = page.word
     return Frontier(
         nodes=tuple(word(node) for node in nodes or ()),
         sends=tuple(page.value(send, "a Send") for send in sends or ()),
         arrived={word(edge): tuple(word(source) for source in sources) for edge, sources in arrived.items()},
+        deferred=tuple(word(node) for node in deferred or ()),
     )

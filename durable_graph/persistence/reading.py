@@ -12,9 +12,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from durable_graph.errors import CorruptDataError, InternalError, StorageError
 from durable_graph.persistence.lane import LaneWriter
 from durable_graph.persistence.line import Line, Log
-from durable_graph.persistence.packing import Page, sources_of, unpack_frontier, unpack_task
+from durable_graph.persistence.packing import Page, sources_of, unpack_call, unpack_frontier, unpack_task
 from durable_graph.persistence.rows import cut_chunk, extend, join_list, open_row, place, unpack, untrim
-from durable_graph.records import BASE, LOG, PENDING, Address, Row, RowRange, StepRecord, StoredCheckpoint, TaskRecord
+from durable_graph.records import (
+    BASE,
+    LOG,
+    PENDING,
+    Address,
+    CallRecord,
+    Row,
+    RowRange,
+    StepRecord,
+    StoredCheckpoint,
+    TaskRecord,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -203,6 +214,7 @@ class Reading:
         line = point.line
         held = {key: channel for key, channel in line.channels.items() if channel[2] is not None}
         pending, answers = self._pending(point, values=values)
+        calls = self._calls(point)
         return StoredCheckpoint(
             address=point.address,
             parent=None if line.parent is None else Address(*line.parent),
@@ -211,6 +223,7 @@ class Reading:
             step=self._step(point, tasks=tasks),
             pending=pending,
             answers=answers,
+            calls=calls,
         )
 
     def writer(self, seq: int) -> LaneWriter:
@@ -225,7 +238,7 @@ class Reading:
         return LaneWriter(self.codec, self.lane, line=self._line if tip else point.line, kept=kept, tip=tip)
 
     def _step(self, point: Point, *, tasks: bool) -> StepRecord:
-        step, _, source, frontier, stop, packed = untrim(point.body[1], 6)
+        step, _, source, frontier, stop, packed, *_, origin = untrim(point.body[1], 11)
         said = point.said
         page = self._page(point, point.body, point.words)
         find = self._finder(point) if tasks else None
@@ -240,7 +253,16 @@ class Reading:
             run_id=said.run_id,
             fingerprint=said.fingerprint,
             metadata=page.decode(said.metadata, "the run's metadata"),
+            origin=None if origin is None else Address(*origin),
         )
+
+    def _calls(self, point: Point) -> tuple[CallRecord, ...]:
+        found: dict[Any, CallRecord] = {}
+        for body, words in point.pending:
+            for packed in body[3] or ():
+                call = unpack_call(self._page(point, body, words), packed)
+                found[call.place] = call
+        return tuple(found.values())
 
     def _pending(self, point: Point, *, values: bool) -> tuple[dict[str, TaskRecord], dict[str, Any]]:
         tasks: dict[str, TaskRecord] = {}

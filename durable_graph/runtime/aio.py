@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from durable_graph.core.streaming import Event
     from durable_graph.runtime.callables import Body
     from durable_graph.runtime.context import RunContext
+    from durable_graph.runtime.hold import Hold
     from durable_graph.runtime.outbox import Outbox
     from durable_graph.runtime.session import Session
 
-__all__ = ["AsyncDriver", "in_thread"]
+__all__ = ["AsyncDriver", "flushed", "in_thread"]
 
 T = TypeVar("T")
 
@@ -130,7 +131,7 @@ class AsyncDriver:
         turns = _TURNS
         while True:
             try:
-                return session.begin() if session.checkpointer.instant else await in_thread(session.begin)
+                return session.begin() if session.instant else await in_thread(session.begin)
             except ThreadBusy as busy:
                 ending = owner.ending(busy.owner)
                 if ending is None and not turns:
@@ -145,34 +146,27 @@ class AsyncDriver:
         outbox = self._outbox
         assert outbox is not None  # noqa: S101 - every script loads before it persists
         addresses = outbox.add(effect.batch)
-        if outbox.claim is None:
-            request = outbox.claim_request()
-            checkpointer = outbox.checkpointer
-            outbox.claimed(
+        hold = outbox.hold
+        if hold.claim is None:
+            request = hold.claim_request(outbox.lane, outbox.seen)
+            checkpointer = hold.checkpointer
+            hold.claimed(
                 checkpointer.claim(request)
                 if checkpointer.instant
                 else await _landed(_begin_in_thread(lambda: checkpointer.claim(request)))
             )
-        elif outbox.durability == "async":
-            item = outbox.take()
-            if item is not None:
-                outbox.start(item)
-            while (late := outbox.behind()) is not None:
+        elif hold.durability == "async":
+            while (late := hold.behind()) is not None:
                 await _settle(late)
         return addresses
 
     async def _flush(self, _: Flush) -> None:
-        outbox = self._outbox
-        assert outbox is not None  # noqa: S101 - every script loads before it persists
-        while outbox.ahead and (oldest := outbox.underway()) is not None:
-            await _settle(oldest)
-        item = outbox.take()
-        while item is not None:
-            if outbox.checkpointer.instant:
-                outbox.settle(outbox.committer.commit(item))
-            else:
-                outbox.settle(await _landed(outbox.committer.submit(item)))
-            item = outbox.take() if outbox.more else None
+        assert self._outbox is not None  # noqa: S101 - every script loads before it persists
+        hold = self._outbox.hold
+        if hold.checkpointer.instant:
+            hold.flush()
+        else:
+            await flushed(hold)
 
     # --- tasks ------------------------------------------------------------------------------------------------------
 
@@ -395,6 +389,12 @@ def _begin_in_thread(job: Callable[[], T]) -> Future[T]:
 
     pool.submit(run)
     return future
+
+
+async def flushed(hold: Hold) -> None:
+    """Wait until every row that was added to a hold is durable. *Raises* as `Hold.flush`."""
+    while (newest := hold.push()) is not None:
+        _ = await _landed(newest)
 
 
 async def _settle(future: Future[Any]) -> None:

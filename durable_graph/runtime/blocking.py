@@ -118,25 +118,17 @@ class BlockingDriver:
         outbox = self._outbox
         assert outbox is not None  # noqa: S101 - every script loads before it persists
         addresses = outbox.add(effect.batch)
-        if outbox.claim is None:
-            outbox.claimed(outbox.checkpointer.claim(outbox.claim_request()))
-        elif outbox.durability == "async":
-            item = outbox.take()
-            if item is not None:
-                outbox.start(item)
-            while (late := outbox.behind()) is not None:
+        hold = outbox.hold
+        if hold.claim is None:
+            hold.claimed(hold.checkpointer.claim(hold.claim_request(outbox.lane, outbox.seen)))
+        elif hold.durability == "async":
+            while (late := hold.behind()) is not None:
                 _settle(late)
         return addresses
 
     def _flush(self, _: Flush) -> None:
-        outbox = self._outbox
-        assert outbox is not None  # noqa: S101 - every script loads before it persists
-        while outbox.ahead and (oldest := outbox.underway()) is not None:
-            _settle(oldest)
-        item = outbox.take()
-        while item is not None:
-            outbox.settle(outbox.committer.commit(item))
-            item = outbox.take() if outbox.more else None
+        assert self._outbox is not None  # noqa: S101 - every script loads before it persists
+        self._outbox.hold.flush()
 
     # --- tasks ------------------------------------------------------------------------------------------------------
 

@@ -12,11 +12,12 @@ from typing_extensions import TypeVar
 from durable_graph.core import identity
 from durable_graph.errors import InvalidConfigError, ThreadBusy
 from durable_graph.persistence.codec import CODEC
-from durable_graph.persistence.layout import read_at, read_head, read_history
+from durable_graph.persistence.layout import LaneWriter, read_at, read_head, read_history
 from durable_graph.records import MAIN, RowRange
 from durable_graph.runtime import owner
 from durable_graph.runtime.committer import committer_for
 from durable_graph.runtime.context import CURRENT
+from durable_graph.runtime.hold import Hold
 from durable_graph.runtime.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -26,37 +27,56 @@ if TYPE_CHECKING:
     from durable_graph.records import Address, LoadedThread, Row, StoredCheckpoint
     from durable_graph.types import Durability
 
-__all__ = ["Asking", "Session", "aask", "ask", "at", "newest", "walk"]
+__all__ = ["Asking", "Session", "aask", "ask", "at", "newest", "read_from", "walk"]
 
 T = TypeVar("T")
 
 
 class Session:
-    """Between a run and its checkpointer. `begin` reads; then `outbox` writes."""
+    """Between a run and its checkpointer. `begin` reads; then `outbox` writes.
+
+    instant: `begin` waits for nothing.
+    """
 
     def __init__(self, checkpointer: Checkpointer, key: str, wanted: str | None, durability: Durability) -> None:
         self.checkpointer = checkpointer
         self.key = key
         self.durability: Durability = durability
+        self.instant = checkpointer.instant
         self._outbox: Outbox | None = None
         self._wanted = identity.parse_checkpoint_id(wanted) if wanted else None
 
     def begin(self) -> StoredCheckpoint | None:
-        """Read the thread's newest checkpoint and prepare to write behind it.
+        """Read the checkpoint that is wanted, or the thread's newest one, and prepare to write behind it.
 
         Raises:
             ThreadBusy: a run that lives holds the thread.
-            InvalidConfigError: a checkpoint id was given and it is not the newest one.
+            InvalidConfigError: a checkpoint id was given and the thread has no such checkpoint.
         """
         self.close()
         checkpointer = self.checkpointer
         loaded = self._look()
+        hold = Hold(checkpointer, committer_for(checkpointer), self.key, loaded, self.durability)
         stored, writer = None, None
         if loaded is not None:
             stored, writer = ask(checkpointer, _reading(read_head(loaded, CODEC, tasks=False), loaded))
-        self._check_wanted(stored)
-        self._outbox = Outbox(checkpointer, committer_for(checkpointer), self.key, loaded, writer, self.durability)
+        if self._wanted is not None and (stored is None or stored.address != self._wanted):
+            stored, writer = self._branch(hold, self._wanted)
+        if writer is None:
+            writer = LaneWriter(CODEC, 1 if loaded is not None else hold.new_lane(""))
+        self._outbox = Outbox(hold, writer)
         return stored
+
+    def _branch(self, hold: Hold, wanted: Address) -> tuple[StoredCheckpoint, LaneWriter]:
+        """A checkpoint that others follow, and a lane that starts from it."""
+        found = read_from(hold, wanted.lane, wanted.seq)
+        stored, writer = found if found is not None else (None, None)
+        if stored is None or writer is None or stored.address != wanted or hold.lanes[wanted.lane].ns:
+            what = f"thread {self.key!r} has no checkpoint {identity.checkpoint_id(wanted)}"
+            cure = "Pass the config of a snapshot of this thread, or leave checkpoint_id out to go on from the newest."
+            raise InvalidConfigError(what, cure=cure)
+        stored.past = True
+        return stored, writer.branch(hold.new_lane("", (wanted.lane, wanted.seq)))
 
     def _look(self) -> LoadedThread | None:
         """The thread, which nobody alive holds.
@@ -77,7 +97,7 @@ class Session:
         inside = CURRENT.get()
         if inside is not None and inside.task.origin[0] == self.key:
             what = f"node {inside.task.name!r} called a graph on its own thread {self.key!r}, which its run holds"
-            return ThreadBusy(what, owner=holder, cure="Give the inner call a thread_id of its own.")
+            return ThreadBusy(what, owner=holder, cure="Leave the thread_id out to run it inside this run, or give it one of its own.")
         what = f"thread {self.key!r} is held by another run, of {owner.describe_owner(holder)}"
         return ThreadBusy(what, owner=holder)
 
@@ -87,26 +107,25 @@ class Session:
         assert self._outbox is not None  # noqa: S101 - every script loads before it persists
         return self._outbox
 
-    def _check_wanted(self, stored: StoredCheckpoint | None) -> None:
-        wanted = self._wanted
-        if wanted is None or (stored is not None and stored.address == wanted):
-            return
-        newest = identity.checkpoint_id(stored.address) if stored is not None else "none"
-        what = (
-            f"checkpoint {identity.checkpoint_id(wanted)} is not the newest one of thread {self.key!r} ({newest}); a "
-            "run goes on from the newest"
-        )
-        raise InvalidConfigError(what, cure="Leave checkpoint_id out to go on from the newest checkpoint.")
-
     def end(self) -> None:
         """The run was told to end."""
         if self._outbox is not None:
-            owner.end(self._outbox.owner)
+            owner.end(self._outbox.hold.owner)
 
     def close(self) -> None:
         """Give back what the run held in this process."""
         if self._outbox is not None:
-            self._outbox.close()
+            self._outbox.hold.close()
+
+
+def read_from(hold: Hold, lane: int, seq: int | None) -> tuple[StoredCheckpoint | None, LaneWriter] | None:
+    """A checkpoint of a lane (None: its newest) and a writer for what follows it; None when there is no such lane."""
+    checkpointer = hold.checkpointer
+    loaded = checkpointer.load(hold.key, lane=lane, upto=seq)
+    if loaded is None or lane not in hold.lanes:
+        return None
+    reader = read_head(loaded, CODEC) if seq is None else read_at(loaded, seq, CODEC)
+    return ask(checkpointer, _reading(reader, loaded))
 
 
 Asking: TypeAlias = "Generator[tuple[str, tuple[Any, ...], dict[str, Any]], Any, T]"

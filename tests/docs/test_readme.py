@@ -20,7 +20,7 @@ import pytest
 import durable_graph
 from durable_graph import END, START, StateGraph, errors
 from durable_graph.runtime.config import DEFAULT_RECURSION_LIMIT
-from durable_graph.runtime.outbox import BEHIND, BEHIND_SECONDS
+from durable_graph.runtime.hold import BEHIND, BEHIND_SECONDS
 from durable_graph.types import StreamMode
 from tests.sources import PACKAGES, ROOT, files, modules, place, python, tree
 

@@ -11,9 +11,9 @@ from durable_graph.types import MISSING, START, Send
 ORIGIN = ("t", Address(1, 3, 7))
 
 
-def program(*specs, joins=()):
+def program(*specs, joins=(), **more):
     nodes = {spec.name: spec for spec in (NodeSpec(START, None, hidden=True), *specs)}
-    return Program("g", nodes, {join.name: join for join in joins}, {}, (), (), "f")
+    return Program("g", nodes, {join.name: join for join in joins}, {}, (), (), "f", **more)
 
 
 def ran(spec, *routes):
@@ -52,10 +52,8 @@ def test_a_task_shows_its_path_and_attempt():
 
 def test_finished_tasks_lead_along_edges_and_routes():
     a, b = NodeSpec("a", None, edges=("c", "d")), NodeSpec("b", None)
-    nodes, sends, arrived = follow(program(a, b), [ran(a, "x"), ran(b, Send("y", 1), "c", Send("z", 2))], {})
-    assert nodes == {"c", "d", "x"}
-    assert sends == [Send("y", 1), Send("z", 2)]
-    assert arrived == {}
+    found = follow(program(a, b), [ran(a, "x"), ran(b, Send("y", 1), "c", Send("z", 2))], Frontier())
+    assert found == Frontier(("c", "d", "x"), (Send("y", 1), Send("z", 2)))
 
 
 JOIN = Join("a+b->c", ("a", "b"), "c")
@@ -64,29 +62,39 @@ GRAPH = program(A, B, joins=[JOIN])
 
 
 def test_a_barrier_opens_when_all_sources_ran_in_one_step():
-    assert follow(GRAPH, [ran(A), ran(B)], {}) == ({"c"}, [], {})
+    assert follow(GRAPH, [ran(A), ran(B)], Frontier()) == Frontier(("c",))
 
 
 def test_a_barrier_remembers_over_steps_which_sources_ran():
-    first = follow(GRAPH, [ran(B)], {})
-    assert first == (set(), [], {JOIN.name: ("b",)})
-    assert follow(GRAPH, [ran(B)], first[2]) == first
-    assert follow(GRAPH, [ran(A)], first[2]) == ({"c"}, [], {})
+    first = follow(GRAPH, [ran(B)], Frontier())
+    assert first == Frontier(arrived={JOIN.name: ("b",)})
+    assert follow(GRAPH, [ran(B)], first) == first
+    assert follow(GRAPH, [ran(A)], first) == Frontier(("c",))
 
 
 def test_a_barrier_that_opened_waits_for_all_sources_anew():
-    _, _, arrived = follow(GRAPH, [ran(A), ran(B)], {})
-    assert follow(GRAPH, [ran(A)], arrived) == (set(), [], {JOIN.name: ("a",)})
+    opened = follow(GRAPH, [ran(A), ran(B)], Frontier())
+    assert follow(GRAPH, [ran(A)], opened) == Frontier(arrived={JOIN.name: ("a",)})
 
 
 def test_a_source_that_ran_twice_in_the_step_that_opens_a_barrier_counts_once():
-    assert follow(GRAPH, [ran(A), ran(B), ran(A)], {}) == ({"c"}, [], {})
+    assert follow(GRAPH, [ran(A), ran(B), ran(A)], Frontier()) == Frontier(("c",))
 
 
 def test_what_a_barrier_remembered_before_stays_as_it_was():
-    before = {JOIN.name: ("a",)}
+    before = Frontier(arrived={JOIN.name: ("a",)})
     follow(GRAPH, [ran(B)], before)
-    assert before == {JOIN.name: ("a",)}
+    assert before == Frontier(arrived={JOIN.name: ("a",)})
+
+
+def test_deferred_nodes_wait_until_nothing_else_would_run():
+    late = NodeSpec("late", None)
+    a, b = NodeSpec("a", None, edges=("late", "b")), NodeSpec("b", None)
+    graph = program(a, b, late, deferred=frozenset({"late"}))
+    first = follow(graph, [ran(a)], Frontier())
+    assert first == Frontier(("b",), deferred=("late",))
+    assert follow(graph, [ran(b, Send("b", 1))], first) == Frontier((), (Send("b", 1),), deferred=("late",))
+    assert follow(graph, [ran(b)], first) == Frontier(("late",))
 
 
 def test_a_star_breakpoint_means_every_visible_node():
