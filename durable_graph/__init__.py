@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from durable_graph.graph import CompiledStateGraph, StateGraph
     from durable_graph.persistence.checkpointer import Checkpointer
     from durable_graph.persistence.type_registry import register_type
+    from durable_graph.recording import aonce, once
     from durable_graph.runtime import (
         ExecutionInfo,
         Runtime,
@@ -88,10 +89,12 @@ __all__ = [
     "UnfinishedRunError",
     "UnknownInterruptError",
     "UsageError",
+    "aonce",
     "get_config",
     "get_runtime",
     "get_stream_writer",
     "interrupt",
+    "once",
     "register_type",
 ]
 
@@ -103,6 +106,7 @@ _HOMES = {
     "durable_graph.graph": "CompiledStateGraph StateGraph",
     "durable_graph.persistence.checkpointer": "Checkpointer",
     "durable_graph.persistence.type_registry": "register_type",
+    "durable_graph.recording": "aonce once",
     "durable_graph.runtime": "ExecutionInfo Runtime get_config get_runtime get_stream_writer interrupt",
     "durable_graph.schema": "IsLastStep RemainingSteps",
     "durable_graph.types": (

@@ -20,6 +20,7 @@
      │    ├── InvalidValueError         a value that violates the state's schema
      │    ├── UnserializableValueError  a value that cannot be stored
      │    ├── InterruptMismatchError    a node that ran again asked something else
+     │    ├── StepMismatchError         a node that ran again called a recorded step with other arguments
      │    ├── GraphRecursionError       out of supersteps
      │    ├── NodeTimeoutError          (kept for `except` clauses of people who move over)
      │    └── NodeCancelledError        the node cancelled itself
@@ -37,7 +38,8 @@
     GraphBubbleUp (BaseException)       control flow, passes through `except Exception`
      ├── GraphInterrupt                 a node asked for a human
      ├── ParentCommand                  a Command addressed to the parent graph
-     └── GraphDrained                   the run was asked to stop and can be resumed
+     ├── GraphDrained                   the run was asked to stop and can be resumed
+     └── AttemptOver                    this attempt was given up (timeout), and its node goes on all the same
 
 Each class has a `code` (stable, greppable) and a default `cure`; the text of an error ends with both.
 """
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
+    "AttemptOver",
     "CorruptDataError",
     "DatabaseFullError",
     "DatabaseLockedError",
@@ -81,6 +84,7 @@ __all__ = [
     "NodeTimeoutError",
     "OutsideRunError",
     "ParentCommand",
+    "StepMismatchError",
     "StorageError",
     "StoredError",
     "ThreadBusy",
@@ -297,6 +301,13 @@ class InterruptMismatchError(NodeFailure):
     cure = "Give the question a stable name, interrupt(value, key='...'), or make its value the same in every run."
 
 
+class StepMismatchError(NodeFailure):
+    """A node that ran again called a recorded step in another way, so what is recorded does not belong to the call."""
+
+    code = "DG309"
+    cure = "Call it with the arguments of the first time, or give the changed step another key."
+
+
 class GraphRecursionError(NodeFailure, RecursionError):
     """The run used up its supersteps. `state` is the last state; the thread can be resumed with a fresh budget."""
 
@@ -428,6 +439,14 @@ class GraphDrained(GraphBubbleUp):
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class AttemptOver(GraphBubbleUp):
+    """Raised in a node whose attempt was given up and which goes on all the same: nothing it does counts any more."""
+
+    def __init__(self, node: str = "") -> None:
+        super().__init__(node)
+        self.node = node
 
 
 # --- what an error handler is told ----------------------------------------------------------------------------------

@@ -117,6 +117,9 @@ def _open_head(run: Run, stored: StoredCheckpoint, command: TaskRecord | None, g
     passed = stored.step.stop is not None or bool(known)
     run.answers = {**stored.answers, **run.request.answers, **given}
     run.calls = {call.place: call for call in stored.calls}
+    for path, record in known.items():
+        if record.error is not None:
+            run.forget_failures(path)
     whole = combined(run.program.channels, known.pop(COMMAND_PATH, None), command)
     _carry(run, whole)
     run.plan(stored.origin, known)

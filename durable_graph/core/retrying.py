@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from durable_graph.errors import DurableGraphError
+from durable_graph.types import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from durable_graph.types import RetryPolicy
-
-__all__ = ["default_retry_on", "delay_before_retry"]
+__all__ = ["as_policies", "default_retry_on", "delay_before_retry"]
 
 _TRANSPORT = frozenset({"requests", "httpx", "httpcore", "aiohttp", "urllib3", "botocore", "grpc"})
 _NEVER = (
@@ -30,6 +29,13 @@ _NEVER = (
     DurableGraphError,
 )
 _SERVER_ERROR = 500
+
+
+def as_policies(policy: RetryPolicy | Sequence[RetryPolicy] | None) -> tuple[RetryPolicy, ...]:
+    """One policy or several; a RetryPolicy is a tuple itself."""
+    if policy is None:
+        return ()
+    return (policy,) if isinstance(policy, RetryPolicy) else tuple(policy)
 
 
 def default_retry_on(error: BaseException) -> bool:

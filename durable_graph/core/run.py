@@ -72,7 +72,7 @@ class Run:
 
     pins: where the graphs with a memory of their own stand: namespace -> (lane, seq).   stateful: the namespaces that
     were called in this step and have one.   directed: where graphs inside go on, on a branch: namespace -> (lane, seq).
-    calls: the recorded steps of the step that is under way.
+    calls: the recorded steps of the step that is under way; results: what they gave, where nothing is stored.
     """
 
     def __init__(self, program: Program, request: Request, stored: StoredCheckpoint | None) -> None:
@@ -89,6 +89,7 @@ class Run:
         self.stateful: set[str] = set()
         self.directed: dict[str, tuple[int, int]] = {}
         self.calls: dict[Any, CallRecord] = {}
+        self.results: dict[Any, Any] = {}
         self._owner: tuple[int, int] | None = None
         if stored is not None:
             self._take(stored)
@@ -174,7 +175,7 @@ class Run:
         origin = shown.origin if shown is not None and shown.origin is not None else self.address
         self.tasks = plan(self.program, self.frontier, (self.request.thread, origin))
         if self.calls:
-            self.calls = {}
+            self.calls, self.results = {}, {}
         show = self.show
         if show.modes and stored is not None and show.checkpoints:
             self._show_checkpoints(stored)
@@ -273,6 +274,7 @@ class Run:
             task.delay, task.jitter = wait
             task.attempt += 1
             self.again.append(task)
+            self.forget_failures(task.path)
             return
         if task.spec.handler is not None and isinstance(mail.error, Exception) and not self.failed:
             self._hand_over(task, mail.error, mail.record)
@@ -285,6 +287,11 @@ class Run:
         task.error = mail.error
         task.failure = None if isinstance(mail.error, GraphDrained) else mail.record
         self.failed = True
+
+    def forget_failures(self, path: str) -> None:
+        """A task failed, maybe because a step of it did: the failed steps of a task run again when it does."""
+        for place in [place for place, call in self.calls.items() if call.task == path and call.error is not None]:
+            del self.calls[place]
 
     def _hand_over(self, task: Task, error: Exception, record: ErrorRecord) -> None:
         """The task failed for good and its handler runs instead, in the same step and with the same input."""

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast, overload
 
 from typing_extensions import TypeVar
 
+from durable_graph.core.retrying import as_policies
 from durable_graph.errors import InvalidGraphError
 from durable_graph.graph.branches import Branch
 from durable_graph.graph.compiled import CompiledStateGraph
 from durable_graph.graph.lowering import lower
-from durable_graph.graph.nodes import Node, as_policies, input_hint
+from durable_graph.graph.nodes import Node, input_hint
 from durable_graph.graph.validation import check_graph
 from durable_graph.runtime.callables import name_of
 from durable_graph.schema import read_schema

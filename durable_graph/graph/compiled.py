@@ -403,7 +403,8 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         call.request.began = shared.watch
         if self.checkpointer is None:
             return shared, None
-        return shared, Session(self.checkpointer, call.request.thread, call.checkpoint_id, call.durability)
+        shared.session = Session(self.checkpointer, call.request.thread, call.checkpoint_id, call.durability)
+        return shared, shared.session
 
     def _bridge(self, call: Call) -> Bridge:
         from durable_graph.langchain.callbacks import Bridge

@@ -49,13 +49,6 @@ class Node:
         return cls(name or name_of(action), body, destinations=command_targets(action))
 
 
-def as_policies(policy: RetryPolicy | Sequence[RetryPolicy] | None) -> tuple[RetryPolicy, ...]:
-    """One policy or several; a RetryPolicy is a tuple itself."""
-    if policy is None:
-        return ()
-    return (policy,) if isinstance(policy, RetryPolicy) else tuple(policy)
-
-
 def input_hint(function: Any) -> Any:
     """The hint of a function's first parameter when it is a class with annotations of its own, else None."""
     if hasattr(function, "invoke") or hasattr(function, "ainvoke"):

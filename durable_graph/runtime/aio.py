@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import TypeVar
 
 from durable_graph.core.effects import Cancel, Emit, Flush, Launch, Load, Persist, Receive
-from durable_graph.core.mail import Said
 from durable_graph.errors import ThreadBusy
 from durable_graph.runtime import owner, pool
 from durable_graph.runtime.attempt import attempt, perform
@@ -76,7 +75,7 @@ class AsyncDriver:
             Receive: self._receive,
         }
         if live:
-            shared.say = self._say
+            shared.post = self._put_from_thread
 
     async def drive(self, script: Script[Outcome]) -> AsyncGenerator[Sequence[Event], None]:
         """Perform the script; yields what it emits."""
@@ -112,7 +111,7 @@ class AsyncDriver:
             return
         finally:
             pool.give_back(lent)
-            self._shared.say = None
+            self._shared.post = None
             self._break_off()
             if self._session is not None:
                 self._session.close()
@@ -310,9 +309,6 @@ class AsyncDriver:
             _ = self._loop.call_soon_threadsafe(callback)
         except RuntimeError:
             return  # the loop is closed: the run was broken off and nobody waits for this mail
-
-    def _say(self, task: Task, data: Any) -> None:
-        self._put_from_thread(Said(task, data))
 
 
 async def aperform(task: Task, shared: RunContext) -> Mail:

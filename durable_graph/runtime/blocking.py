@@ -16,7 +16,6 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from durable_graph.core.effects import Cancel, Emit, Flush, Launch, Load, Persist, Receive
-from durable_graph.core.mail import Said
 from durable_graph.runtime import pool, private_loop
 from durable_graph.runtime.attempt import perform
 
@@ -69,7 +68,7 @@ class BlockingDriver:
             Receive: self._receive,
         }
         if live:
-            shared.say = self._say
+            shared.post = self._inbox.put
 
     def drive(self, script: Script[Outcome]) -> Generator[Sequence[Event], None, Outcome]:
         """Perform the script; yields what it emits, returns its outcome."""
@@ -101,7 +100,7 @@ class BlockingDriver:
             return None  # type: ignore[return-value] # pyright: ignore[reportReturnType] - nobody looks at it
         finally:
             pool.give_back(lent)
-            self._shared.say = None
+            self._shared.post = None
             if self._session is not None:
                 self._session.close()
 
@@ -213,9 +212,6 @@ class BlockingDriver:
                 return self._inbox.get(timeout=self._later[0][0] - now)
             except Empty:
                 continue
-
-    def _say(self, task: Task, data: Any) -> None:
-        self._inbox.put(Said(task, data))
 
 
 def call_here(body: Body, args: tuple[Any, ...], keywords: Any) -> Any:

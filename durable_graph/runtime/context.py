@@ -16,6 +16,7 @@ from typing_extensions import TypeVar
 
 from durable_graph.core import identity
 from durable_graph.core.interrupts import Questions
+from durable_graph.core.mail import Said
 from durable_graph.errors import (
     GraphInterrupt,
     InvalidValueError,
@@ -28,9 +29,11 @@ from durable_graph.persistence.isolation import own
 from durable_graph.types import MISSING, StreamWriter
 
 if TYPE_CHECKING:
+    from durable_graph.core.mail import Mail
     from durable_graph.core.planning import Task
     from durable_graph.core.program import Program
     from durable_graph.core.run import Run
+    from durable_graph.runtime.session import Session
 
 __all__ = [
     "CURRENT",
@@ -65,12 +68,20 @@ class Runtime(Generic[ContextT]):
 
     context: what the caller passed as `context=`.   store: the long-term memory, None when the graph has none.
     stream_writer: writes to the "custom" stream.   execution_info: which task, checkpoint and attempt this is.
+    idempotency_key: stable over attempts and resumes, for services that do a thing once for each key; in a recorded step
+        that step's own.
     """
 
     context: ContextT = field(default=None)  # pyright: ignore[reportAssignmentType] - None where no context is used
     store: Any = None
     stream_writer: StreamWriter = field(default=lambda _: None)
     execution_info: ExecutionInfo = field(default_factory=lambda: ExecutionInfo(""))
+    key_source: Callable[[], str] = field(default=lambda: "", repr=False)
+
+    @property
+    def idempotency_key(self) -> str:
+        """Computed when somebody asks; then the task's checkpoint is durable before this returns."""
+        return self.key_source()
 
     def override(self, **changes: Any) -> Runtime[ContextT]:
         """A copy with other fields."""
@@ -81,12 +92,12 @@ class RunContext:
     """What all tasks of one run share.
 
     encode: value -> bytes, or None without a checkpointer.   timed: whether attempts are timed, which is only worth it
-    where their records are stored.   say: takes (task, data) of the custom stream, or None
-    when nobody listens.   run: the run's decisions, once it began.   bridge: its `follow(task, steps)` goes around each
+    where their records are stored.   post: hands mail to the driver while the run goes on; None when nobody
+    listens.   run: the run's decisions, once it began.   bridge: its `follow(task, steps)` goes around each
     attempt and tells LangChain of it; None while LangChain is not loaded.
     """
 
-    __slots__ = ("bridge", "config", "context", "encode", "program", "run", "say", "store", "timed")
+    __slots__ = ("bridge", "config", "context", "encode", "post", "program", "run", "session", "store", "timed")
 
     def __init__(
         self,
@@ -102,9 +113,10 @@ class RunContext:
         self.timed = encode is not None
         self.context = context
         self.store = store
-        self.say: Callable[[Task, Any], None] | None = None
+        self.post: Callable[[Mail], None] | None = None
         self.run: Run | None = None
         self.bridge: Any = None
+        self.session: Session | None = None
 
     def watch(self, run: Run) -> None:
         """The run began."""
@@ -114,21 +126,50 @@ class RunContext:
 class TaskContext:
     """One attempt of one task. `asked`: its questions; None when it asked none."""
 
-    __slots__ = ("_config", "_runtime", "asked", "rejected", "shared", "task")
+    __slots__ = ("_config", "_runtime", "asked", "numbers", "over", "rejected", "shared", "task")
 
     def __init__(self, task: Task, shared: RunContext) -> None:
         self.task = task
         self.shared = shared
         self.rejected: list[str] = []
         self.asked: Questions | None = None
+        self.numbers: dict[Any, int] = {}
+        self.over = False
         self._config: dict[str, Any] | None = None
         self._runtime: Runtime[Any] | None = None
 
+    def check(self) -> None:
+        """Refuse to go on when the attempt was given up.
+
+        Raises:
+            AttemptOver: it was.
+        """
+        if self.over:
+            raise AttemptOver(self.task.name)
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same in every attempt of this task and after every resume; different on another branch."""
+        run, task = self.shared.run, self.task
+        thread, address = task.origin
+        if run is not None and self.shared.encode is not None:
+            address = run.address
+        elif run is not None:
+            thread = run.request.run_id
+        return identity.task_id(thread, address, task.path)
+
+    def durable_key(self) -> str:
+        """The key, once the checkpoint it is made of is durable: one that vanishes in a crash would give another."""
+        session = self.shared.session
+        if session is not None and session.durability == "async":
+            session.outbox.hold.flush()
+        return self.idempotency_key
+
     def write(self, data: Any) -> None:
         """The stream writer."""
-        say = self.shared.say
-        if say is not None:
-            say(self.task, own(data))
+        post = self.shared.post
+        if post is not None:
+            post(Said(self.task, own(data)))
 
     @property
     def questions(self) -> Questions:
@@ -169,6 +210,8 @@ class TaskContext:
             task, shared = self.task, self.shared
             thread, address = task.origin
             durable = shared.encode is not None
+            if shared.run is not None:
+                address = shared.run.address
             info = ExecutionInfo(
                 task_id=task.id,
                 checkpoint_id=identity.checkpoint_id(address) if durable else None,
@@ -177,7 +220,11 @@ class TaskContext:
                 node_attempt=task.attempt,
             )
             self._runtime = Runtime(
-                context=shared.context, store=shared.store, stream_writer=self.write, execution_info=info
+                context=shared.context,
+                store=shared.store,
+                stream_writer=self.write,
+                execution_info=info,
+                key_source=self.durable_key,
             )
         return self._runtime
 

@@ -10,15 +10,21 @@ count: with all of them waiting, nobody would be left to do what they wait for.
 
 from __future__ import annotations
 
+import contextvars
 import os
 import threading
+from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
+
+from typing_extensions import TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LIMIT", "give_back", "lend", "submit"]
+T = TypeVar("T")
+
+__all__ = ["LIMIT", "give_back", "lend", "start", "submit"]
 
 LIMIT = 64
 """OS threads at the most, beside those that are lent; further work waits until one is free."""
@@ -97,6 +103,24 @@ _pool = _Pool()
 def submit(job: Callable[[], None]) -> None:
     """Run `job` in an OS thread. It must not raise."""
     _pool.submit(job)
+
+
+def start(job: Callable[[], T]) -> Future[T]:
+    """Run `job` in an OS thread, in a copy of the caller's context. It cannot be cancelled."""
+    future: Future[T] = Future()
+    _ = future.set_running_or_notify_cancel()
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            result = context.run(job)
+        except BaseException as error:  # noqa: BLE001 - handed to the caller
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    submit(run)
+    return future
 
 
 def lend() -> _Pool | None:

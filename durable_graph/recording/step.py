@@ -1,0 +1,292 @@
+"""One recorded step, for both faces.
+
+A step is known by its place: the task it runs in, its name or key (behind those of the steps it was called in), the
+digest of its arguments, and how many equal ones came before it. So another order after a deploy finds the same results,
+and a result can never be given to another call.
+
+`perform_step` is a generator: it yields what is due (a `Call` of the user's code, a `Keep` of a record, a `Pause`), is
+sent the answer or has an exception thrown in, and returns the step's result. A face only says how each is done.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextvars import ContextVar
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from durable_graph.core.reports import error_record
+from durable_graph.core.retrying import delay_before_retry
+from durable_graph.errors import (
+    GraphBubbleUp,
+    StepMismatchError,
+    StoredError,
+    UnserializableValueError,
+    shortened,
+)
+from durable_graph.persistence.codec import CODEC
+from durable_graph.persistence.isolation import own
+from durable_graph.records import CallRecord
+from durable_graph.runtime.context import CURRENT, current, interrupt
+from durable_graph.types import MISSING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+
+    from durable_graph.core.run import Run
+    from durable_graph.records import ErrorRecord
+    from durable_graph.runtime.callables import Body
+    from durable_graph.runtime.context import TaskContext
+    from durable_graph.types import RetryPolicy, TimeoutPolicy
+
+__all__ = ["INSIDE", "Call", "Keep", "OnUnknown", "Pause", "Place", "Started", "Step", "perform_step", "take_place"]
+
+
+@dataclass(slots=True, frozen=True)
+class Started:
+    """A step that was started and of which nothing more is known: its process died, or lost its store, meanwhile.
+
+    name: its key or name.   args, kwargs: what it was called with.   idempotency_key: what it was told, and will be told
+    when it runs again.   started: when it began, seconds since 1970.
+    """
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    idempotency_key: str
+    started: float
+
+
+OnUnknown: TypeAlias = "Literal['rerun', 'ask'] | Callable[[Started], Any]"
+"""What to do about a step whose outcome is unknown: run it again with the same idempotency key; ask a human; or call a
+function that finds out. It returns the result, or `MISSING` to have the step run again."""
+
+
+@dataclass(slots=True, frozen=True)
+class Step:
+    """What a step is, apart from its arguments.
+
+    keyed: its name is a key the user chose: equal keys are told apart by order alone, and their arguments must agree.
+    """
+
+    name: str
+    body: Body
+    keyed: bool = False
+    retry: tuple[RetryPolicy, ...] = ()
+    timeout: TimeoutPolicy | None = None
+    on_unknown: OnUnknown = "rerun"
+    cache: Any = None
+
+
+class Place(NamedTuple):
+    """Where a step is, found when it is called. `inside` names the steps it is called in."""
+
+    context: TaskContext
+    inside: str
+    name: str
+    digest: bytes
+    number: int
+
+    @property
+    def key(self) -> tuple[str, str, bytes, int]:
+        """What its record is found by."""
+        return (self.context.task.path, self.name, self.digest, self.number)
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same in every attempt and after every resume, different on another branch and for another step."""
+        seed = b"\0".join(
+            (
+                self.context.idempotency_key.encode("utf-8", "surrogatepass"),
+                self.name.encode("utf-8", "surrogatepass"),
+                self.digest,
+                str(self.number).encode(),
+            )
+        )
+        return blake2b(seed, digest_size=16).hexdigest()
+
+
+INSIDE: ContextVar[Place | None] = ContextVar("durable_graph_step", default=None)
+
+
+class Call(NamedTuple):
+    """Call the user's code."""
+
+    step: Step
+    args: tuple[Any, ...]
+    keywords: Mapping[str, Any]
+
+
+class Keep(NamedTuple):
+    """Store a record, as durable as the run is. `value` is the result, for runs that store nothing."""
+
+    place: Place
+    record: CallRecord
+    value: Any = None
+
+
+class Pause(NamedTuple):
+    """Wait before the next attempt."""
+
+    seconds: float
+    jitter: bool
+
+
+Due: TypeAlias = Call | Keep | Pause
+
+
+def take_place(step: Step, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Place:
+    """The place of a step that is called here and now.
+
+    Raises:
+        OutsideRunError: no node runs here.
+    """
+    context = CURRENT.get()
+    if context is None:
+        context = current(f"{step.name}()")
+    outer = INSIDE.get()
+    inside = "" if outer is None or outer.context is not context else f"{outer.name}#{outer.number}/"
+    name = inside + step.name
+    digest = _digest(args, keywords) if context.shared.encode is not None else b""
+    counted: Any = name if step.keyed else (name, digest)
+    number = context.numbers.get(counted, 0)
+    context.numbers[counted] = number + 1
+    return Place(context, inside, name, digest, number)
+
+
+def _digest(args: tuple[Any, ...], keywords: Mapping[str, Any]) -> bytes:
+    """Of what can be stored. What cannot, such as a client, is left out: then equal names are told apart by order."""
+    found = blake2b(digest_size=8)
+    for part in (*args, *(pair for name in sorted(keywords) for pair in (name, keywords[name]))):
+        try:
+            found.update(CODEC.encode(part))
+        except UnserializableValueError:
+            found.update(b"?")
+    return found.digest()
+
+
+def perform_step(
+    place: Place, step: Step, args: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> Generator[Due, Any, Any]:
+    """Do a step, unless it is done already.
+
+    Raises:
+        StepMismatchError: a step with this key was recorded with other arguments.
+        UnserializableValueError: its result cannot be stored.
+        Exception: what the user's code raised, now or when it was recorded.
+    """
+    context = place.context
+    context.check()
+    run = context.shared.run
+    assert run is not None  # noqa: S101 - tasks exist only in a run; this tells the type checker
+    known = _find(place, run, keyed=step.keyed)
+    attempt, started = 1, 0.0
+    if known is not None:
+        if known.error is not None:
+            raise recalled(known.error)
+        if known.data is not None:
+            return CODEC.decode(known.data) if context.shared.encode is not None else own(run.results[place.key])
+        result = yield from _unknown(place, step, known, args, keywords)
+        if result is not MISSING:
+            yield Keep(place, _record(place, known.started, attempt, data=_encoded(place, result)), result)
+            return result
+        attempt, started = known.attempt + 1, known.started
+    timed = context.shared.timed
+    while True:
+        started = started or (time.time() if timed else 0.0)
+        if step.on_unknown != "rerun":
+            yield Keep(place, _record(place, started, attempt))
+        token = INSIDE.set(place)
+        try:
+            result = yield Call(step, args, keywords)
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            wait = delay_before_retry(step.retry, error, attempt)
+            if wait is None:
+                yield Keep(place, _record(place, started, attempt, error=error_record(error)))
+                raise
+            yield Pause(*wait)
+            attempt, started = attempt + 1, 0.0
+            continue
+        finally:
+            INSIDE.reset(token)
+        data = _encoded(place, result) if context.shared.encode is not None else b""
+        yield Keep(place, _record(place, started, attempt, data=data), result)
+        return result
+
+
+def _find(place: Place, run: Run, *, keyed: bool) -> CallRecord | None:
+    known: CallRecord | None = run.calls.get(place.key)
+    if known is not None or not keyed:
+        return known
+    path, name, _, number = place.key
+    for other in tuple(run.calls.values()):
+        if (other.task, other.name, other.number) == (path, name, number):
+            what = (
+                f"step {name!r} of node {place.context.task.name!r} was recorded with other arguments than it is called "
+                f"with now (call {number + 1} of this key)"
+            )
+            raise StepMismatchError(what)
+    return None
+
+
+def _unknown(
+    place: Place, step: Step, known: CallRecord, args: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> Generator[Due, Any, Any]:
+    """The result of a step whose outcome is unknown; MISSING when it is to run again."""
+    started = Started(place.name, args, keywords, place.idempotency_key, known.started)
+    if step.on_unknown == "rerun":
+        return MISSING
+    if callable(step.on_unknown):
+        from durable_graph.runtime.callables import Body
+
+        asking = Step(step.name, Body(step.on_unknown))
+        return (yield Call(asking, (started,), {}))
+    question = {
+        "type": "outcome unknown",
+        "step": place.name,
+        "node": place.context.task.name,
+        "idempotency_key": started.idempotency_key,
+        "started": started.started,
+        "answers": ["rerun", {"result": "..."}],
+    }
+    answer = interrupt(question, key=f"outcome of {place.name}#{place.number}:{place.digest.hex()}")
+    if answer == "rerun":
+        return MISSING
+    if isinstance(answer, dict) and answer.keys() == {"result"}:
+        return answer["result"]
+    what = f"{shortened(answer)} is no answer to what became of step {place.name!r}"
+    raise StepMismatchError(what, cure='Answer "rerun" to run it again, or {"result": ...} with what it gave.')
+
+
+def _record(
+    place: Place, started: float, attempt: int, *, data: bytes | None = None, error: ErrorRecord | None = None
+) -> CallRecord:
+    ended = started and (data is not None or error is not None)
+    return CallRecord(*place.key, data, error, attempt, started, time.time() - started if ended else 0.0)
+
+
+def _encoded(place: Place, result: Any) -> bytes:
+    try:
+        return CODEC.encode(result)
+    except UnserializableValueError as error:
+        error.what = f"the result of step {place.name!r} of node {place.context.task.name!r}: {error.what}"
+        raise
+
+
+def recalled(record: ErrorRecord) -> Exception:
+    """A recorded exception, to be raised again: of its own class where that is loaded here, so that `except` clauses
+    catch it as they did. Its constructor is not called, and nothing is imported.
+    """
+    stored = StoredError(record)
+    module, _, name = record.type.rpartition(".")
+    cls: Any = getattr(sys.modules.get(module), name, None)
+    if not (isinstance(cls, type) and issubclass(cls, Exception)):
+        return stored
+    error = cls.__new__(cls, record.message)
+    error.args = (record.message,)
+    error.__cause__ = stored
+    return error
