@@ -51,8 +51,10 @@ if TYPE_CHECKING:
         Send,
         StateSnapshot,
         StateTask,
+        StateUpdate,
         StreamPart,
         StreamWriter,
+        TimeoutPolicy,
     )
 
 __all__ = [
@@ -82,10 +84,12 @@ __all__ = [
     "StateGraph",
     "StateSnapshot",
     "StateTask",
+    "StateUpdate",
     "StorageError",
     "StreamPart",
     "StreamWriter",
     "ThreadBusy",
+    "TimeoutPolicy",
     "UnfinishedRunError",
     "UnknownInterruptError",
     "UsageError",
@@ -110,8 +114,8 @@ _HOMES = {
     "durable_graph.runtime": "ExecutionInfo Runtime get_config get_runtime get_stream_writer interrupt",
     "durable_graph.schema": "IsLastStep RemainingSteps",
     "durable_graph.types": (
-        "END START Command Config GraphOutput Interrupt Overwrite RetryPolicy Send StateSnapshot StateTask StreamPart "
-        "StreamWriter"
+        "END START Command Config GraphOutput Interrupt Overwrite RetryPolicy Send StateSnapshot StateTask StateUpdate "
+        "StreamPart StreamWriter TimeoutPolicy"
     ),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}

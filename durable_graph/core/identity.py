@@ -17,6 +17,7 @@ from durable_graph.records import Address
 __all__ = [
     "INTERRUPT_PREFIX",
     "checkpoint_id",
+    "idempotency_key",
     "interrupt_id",
     "is_interrupt_id",
     "parse_checkpoint_id",
@@ -66,6 +67,11 @@ def task_id(thread: str, address: Address, path: str) -> str:
     text = f"{thread}\0{address.lane}.{address.seq}.{address.epoch}\0{path}"
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     return f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:]}"
+
+
+def idempotency_key(thread: str, origin: Address, lane: int, path: str) -> str:
+    """Stable over attempts, resumes and edits of the waiting step; different on every branch."""
+    return task_id(thread, origin, f"{lane}\0{path}")
 
 
 def interrupt_id(task: str, question: str, occurrence: int) -> str:

@@ -22,15 +22,18 @@ __all__ = ["Questions", "listing", "resolve_answers"]
 class Questions:
     """What one attempt of one task asked so far.
 
-    `answers` are all answers of the checkpoint by interrupt id; `known` the ids this task asked in earlier attempts.
+    `answers` are all answers of the checkpoint by interrupt id; `known` the ids this task asked in earlier attempts, in
+    order. `edited`: somebody edited the state since, so that the same question may have another text: then an answer
+    that fits no text is for the question in its place.
     """
 
-    __slots__ = ("_answers", "_counts", "_known", "_task", "answered", "open")
+    __slots__ = ("_answers", "_counts", "_edited", "_known", "_task", "answered", "open")
 
-    def __init__(self, task: str, answers: Mapping[str, Any], known: Sequence[str]) -> None:
+    def __init__(self, task: str, answers: Mapping[str, Any], known: Sequence[str], *, edited: bool = False) -> None:
         self._task = task
         self._answers = answers
         self._known = known
+        self._edited = edited
         self._counts: dict[str, int] = {}
         self.open: list[Interrupt] = []
         self.answered: list[str] = []
@@ -52,6 +55,10 @@ class Questions:
             return found, self._answers[found]
         waiting = [known for known in self._known if known in self._answers and known not in self.answered]
         if found not in self._known and waiting:
+            place = len(self.answered) + len(self.open)
+            if self._edited and self._known[place : place + 1] == waiting[:1]:
+                self.answered.append(waiting[0])
+                return waiting[0], self._answers[waiting[0]]
             what = (
                 f"the node asks {shortened(value)}, but when it ran before it asked something else, and the answer to "
                 f"that ({', '.join(waiting)}) would be lost"

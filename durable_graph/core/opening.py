@@ -117,6 +117,7 @@ def _open_head(run: Run, stored: StoredCheckpoint, command: TaskRecord | None, g
     passed = stored.step.stop is not None or bool(known)
     run.answers = {**stored.answers, **run.request.answers, **given}
     run.calls = {call.place: call for call in stored.calls}
+    run.edited = stored.step.source == "update" and stored.step.origin is not None
     for path, record in known.items():
         if record.error is not None:
             run.forget_failures(path)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from durable_graph.core.program import NodeNames, NodeSpec, Program
     from durable_graph.records import Address, ErrorRecord, Write
     from durable_graph.errors import NodeError
-    from durable_graph.types import Command, Interrupt
+    from durable_graph.types import Command, Interrupt, TimeoutPolicy
 
 __all__ = ["Task", "breakpoint_hit", "follow", "plan"]
 
@@ -34,7 +34,7 @@ class Task:
     After it ran: `writes` and `routes` when it finished, `interrupts` when it waits, `error` when it failed.
     `stored` says that this result is durable already; `delay` (seconds) comes before the next attempt.
     `children` are the graphs that ran inside: namespace -> (lane, seq). `handler` is the task that runs because this one
-    failed for good, `cause` what such a task is told.
+    failed for good, `cause` what such a task is told. `timeout` is what limits each attempt: the Send's, else the node's.
     """
 
     __slots__ = (
@@ -57,14 +57,23 @@ class Task:
         "spec",
         "started",
         "stored",
+        "timeout",
         "writes",
     )
 
-    def __init__(self, spec: NodeSpec, path: str, origin: tuple[str, Address], arg: Any = MISSING) -> None:
+    def __init__(
+        self,
+        spec: NodeSpec,
+        path: str,
+        origin: tuple[str, Address],
+        arg: Any = MISSING,
+        timeout: TimeoutPolicy | None = None,
+    ) -> None:
         self.spec = spec
         self.path = path
         self.origin = origin
         self.arg = arg
+        self.timeout = timeout or spec.timeout
         self.attempt = 1
         self.delay = 0.0
         self.jitter = False
@@ -109,7 +118,7 @@ def plan(program: Program, frontier: Frontier, origin: tuple[str, Address]) -> l
             tasks += (Task(nodes[name], name, origin),)
         if frontier.sends:
             tasks += [
-                Task(nodes[send.node], identity.push_path(send.node, index), origin, send.arg)
+                Task(nodes[send.node], identity.push_path(send.node, index), origin, send.arg, send.timeout)
                 for index, send in enumerate(frontier.sends)
             ]
     except KeyError as missing:

@@ -23,7 +23,8 @@ __all__ = ["Request"]
 class Request:
     """One call.
 
-    kind: "input" starts a run, "continue" goes on with a stored one, "command" goes on with answers, writes or routes.
+    kind: "input" starts a run, "continue" goes on with a stored one, "command" goes on with answers, writes or routes,
+        "edit" changes the stored state.
     writes: of the input or of Command.update.   routes: of Command.goto.   resume: of Command.resume.
     durable: there is a checkpointer.   flush: every superstep is durable before the next one starts.
     partial: results are stored as they arrive, while siblings still run.
@@ -35,7 +36,7 @@ class Request:
     """
 
     thread: str
-    kind: Literal["input", "continue", "command"]
+    kind: Literal["input", "continue", "command", "edit"]
     limit: int
     copy: Callable[[Any], Any]
     writes: Sequence[Write] = ()

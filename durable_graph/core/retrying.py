@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from durable_graph.errors import DurableGraphError
+from durable_graph.errors import DurableGraphError, NodeTimeoutError
 from durable_graph.types import RetryPolicy
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ def default_retry_on(error: BaseException) -> bool:
     """What is worth another attempt: connection trouble, timeouts and 5xx answers of the common HTTP clients.
 
     Not: 4xx answers, programming errors (ValueError, TypeError, LookupError, ...), other OSErrors, errors of this
-    library. Any other exception is tried again.
+    library, but for a node's timeout. Any other exception is tried again.
     """
     status = _http_status(error)
     if status is not None:
         return status >= _SERVER_ERROR
-    if isinstance(error, ConnectionError | TimeoutError):
+    if isinstance(error, ConnectionError | TimeoutError | NodeTimeoutError):
         return True
     if any(base.__module__.partition(".")[0] in _TRANSPORT for base in type(error).__mro__[:-1]):
         return True  # no answer came: connection refused, reset, timed out

@@ -72,7 +72,7 @@ class Run:
 
     pins: where the graphs with a memory of their own stand: namespace -> (lane, seq).   stateful: the namespaces that
     were called in this step and have one.   directed: where graphs inside go on, on a branch: namespace -> (lane, seq).
-    calls: the recorded steps of the step that is under way; results: what they gave, where nothing is stored.
+    edited: somebody edited the state that the step reads.   calls: the recorded steps of the step that is under way; results: what they gave, where nothing is stored.
     """
 
     def __init__(self, program: Program, request: Request, stored: StoredCheckpoint | None) -> None:
@@ -104,6 +104,7 @@ class Run:
         self.steps = 0
         self.before: NodeNames = request.before or program.interrupt_before
         self._after: NodeNames = request.after or program.interrupt_after
+        self.edited = False
         self._fresh = True
         self._closing = False
         self._shown: StepRecord | None = None
@@ -174,6 +175,7 @@ class Run:
         shown = self._shown
         origin = shown.origin if shown is not None and shown.origin is not None else self.address
         self.tasks = plan(self.program, self.frontier, (self.request.thread, origin))
+        self.edited = False
         if self.calls:
             self.calls, self.results = {}, {}
         show = self.show

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast, get_args
 
+from durable_graph.core.editing import COPY, INPUT, Edit
 from durable_graph.core.request import Request
 from durable_graph.errors import (
     EmptyInputError,
@@ -15,25 +16,29 @@ from durable_graph.errors import (
     NoCheckpointerError,
     UnserializableValueError,
 )
+from durable_graph.persistence.codec import CODEC
 from durable_graph.persistence.isolation import own
 from durable_graph.records import Write
 from durable_graph.runtime import config as configs
 from durable_graph.runtime.context import RunContext
 from durable_graph.runtime.work import NodeWork, Result
-from durable_graph.types import MISSING, Command, Durability, OnUnfinished
+from durable_graph.types import MISSING, Command, Durability, OnUnfinished, StateUpdate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from durable_graph.core.program import NodeNames, Program
+    from durable_graph.core.program import NodeNames, NodeSpec, Program
     from durable_graph.graph.lowering import Context
+    from durable_graph.persistence.checkpointer import Checkpointer
 
-__all__ = ["Call", "make_call", "read_context"]
+__all__ = ["Call", "make_call", "make_edit", "read_context", "taking"]
 
 
 @dataclass(slots=True)
 class Call:
-    """One call, ready to run. `given` is the input as it was passed."""
+    """One call, ready to run. `given` is the input as it was passed; `edits` are those of `update_state`, for each
+    superstep.
+    """
 
     request: Request
     config: dict[str, Any]
@@ -41,6 +46,7 @@ class Call:
     checkpoint_id: str | None
     context: Any
     given: Any
+    edits: tuple[tuple[Edit, ...], ...] = ()
 
 
 def make_call(
@@ -98,6 +104,61 @@ def make_call(
         read_context(schemas, context),
         given,
     )
+
+
+def make_edit(
+    program: Program,
+    schemas: Context,
+    config: dict[str, Any],
+    supersteps: Sequence[Sequence[StateUpdate]],
+    checkpointer: Checkpointer | None,
+) -> Call:
+    """Check edits and put them into the engine's terms.
+
+    Raises:
+        NoCheckpointerError: the graph keeps no state.
+        InvalidUpdateError: there is no update.
+        InvalidInputError: an update as "__input__" does not fit the input schema.
+    """
+    if checkpointer is None:
+        what = f"graph {program.name!r} has no checkpointer, so it keeps no state that could be changed"
+        raise NoCheckpointerError(what)
+    if not supersteps or not all(supersteps):
+        what = "No supersteps provided" if not supersteps else "No updates provided: a superstep is empty"
+        raise InvalidUpdateError(what, cure="Pass a list of lists of StateUpdate, none of them empty.")
+    encode = CODEC.encode
+    request = Request(
+        thread=configs.thread_of(config),
+        kind="edit",
+        limit=config.get("recursion_limit", configs.DEFAULT_RECURSION_LIMIT),
+        copy=own,
+        durable=True,
+        flush=True,
+        run_id=str(config.get("run_id") or secrets.token_hex(8)),
+        metadata=_metadata(config, encode),
+    )
+    edits: list[tuple[Edit, ...]] = []
+    for updates in supersteps:
+        made = [_edit(StateUpdate(*update), schemas, encode) for update in updates]
+        if len(edits) and made[0].as_node == COPY:
+            what = f"an update as {COPY!r} stands behind others"
+            raise InvalidUpdateError(what, cure="Copy in a call of its own, and edit the copy then.")
+        edits.append(tuple(made))
+        if made[0].as_node == COPY and made[0].values is not None:
+            edits.append(tuple(_edit(StateUpdate(*update), schemas, encode) for update in made[0].values))
+    return Call(request, config, "sync", config["configurable"].get("checkpoint_id"), None, None, tuple(edits))
+
+
+def _edit(update: StateUpdate, schemas: Context, encode: Callable[[Any], bytes]) -> Edit:
+    edit = Edit(own(update.values), update.as_node, update.task_id)
+    if edit.as_node == INPUT:
+        edit.writes = _read_input(update.values, schemas, encode)
+    return edit
+
+
+def taking(spec: NodeSpec) -> NodeSpec:
+    """The node with a body that returns its input, and nothing that watches over it: for edits."""
+    return replace(spec, work=replace(spec.work, body=None), retry=(), handler=None, timeout=None)
 
 
 def read_context(schemas: Context, context: Any) -> Any:

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 from typing_extensions import TypeVar
 
+from durable_graph.core.editing import COPY, edit_thread
 from durable_graph.core.scripts import run_graph
 from durable_graph.errors import InternalError, InvalidConfigError
-from durable_graph.graph.calls import Call, make_call
+from durable_graph.graph.calls import Call, make_call, taking
 from durable_graph.graph.outputs import read_listening, result_of
-from durable_graph.graph.views import ThreadView
+from durable_graph.graph.threads import ThreadCalls
 from durable_graph.persistence.checkpointer import Checkpointer
 from durable_graph.persistence.codec import CODEC
 from durable_graph.runtime import config as configs
@@ -28,7 +29,7 @@ from durable_graph.runtime.aio import AsyncDriver
 from durable_graph.runtime.blocking import BlockingDriver
 from durable_graph.runtime.context import RunContext
 from durable_graph.runtime.hold import Raced
-from durable_graph.runtime.session import Session, aask, ask
+from durable_graph.runtime.session import Session
 
 if TYPE_CHECKING:
     import os
@@ -36,13 +37,15 @@ if TYPE_CHECKING:
 
     from durable_graph.channels import BaseChannel
     from durable_graph.core.program import NodeNames, NodeSpec, Program
+    from durable_graph.core.effects import Script
     from durable_graph.core.run import Outcome
     from durable_graph.core.streaming import Event
     from durable_graph.graph.builder import StateGraph
     from durable_graph.graph.lowering import Context
     from durable_graph.graph.outputs import Listening, Selection
     from durable_graph.langchain.callbacks import Bridge
-    from durable_graph.types import Command, Durability, OnUnfinished, StateSnapshot, StreamMode
+    from durable_graph.records import Address
+    from durable_graph.types import Command, Durability, OnUnfinished, StreamMode
 
 __all__ = ["CheckpointerLike", "CompiledStateGraph"]
 
@@ -64,7 +67,7 @@ _TRIES = 16
 """How often a run begins anew when others keep changing its thread between its look and its claim."""
 
 
-class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
+class CompiledStateGraph(ThreadCalls, Generic[StateT, ContextT, InputT, OutputT]):
     """A graph that runs.
 
     Common arguments of the calls:
@@ -302,57 +305,6 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         """
         return self.invoke(input, config)
 
-    # --- looking at threads -------------------------------------------------------------------------------------------
-
-    def get_state(self, config: Mapping[str, Any]) -> StateSnapshot:
-        """The state of a thread: its newest checkpoint with what finished tasks of the waiting step wrote; with a
-        checkpoint_id, that checkpoint as it was saved. An unknown thread gives an empty snapshot.
-        """
-        view = self._view(config)
-        return view.show(ask(view.checkpointer, view.one()))
-
-    async def aget_state(self, config: Mapping[str, Any]) -> StateSnapshot:
-        """Async `get_state`."""
-        view = self._view(config)
-        return view.show(await aask(view.checkpointer, view.one()))
-
-    def get_state_history(
-        self,
-        config: Mapping[str, Any],
-        *,
-        filter: Mapping[str, Any] | None = None,
-        before: Mapping[str, Any] | None = None,
-        limit: int | None = None,
-    ) -> Iterator[StateSnapshot]:
-        """The checkpoints of a thread, newest first.
-
-        Args:
-            config: names the thread.
-            filter: only checkpoints whose metadata has these values (same type, equal).
-            before: only checkpoints older than the one this config addresses.
-            limit: at most so many.
-        """
-        view = self._view(config)
-        asking = view.many(self._normalise(before) if before else None, limit, filter)
-        return view.show_all(ask(view.checkpointer, asking), limit, filter)
-
-    async def aget_state_history(
-        self,
-        config: Mapping[str, Any],
-        *,
-        filter: Mapping[str, Any] | None = None,
-        before: Mapping[str, Any] | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[StateSnapshot]:
-        """Async `get_state_history`."""
-        view = self._view(config)
-        asking = view.many(self._normalise(before) if before else None, limit, filter)
-        for snapshot in view.show_all(await aask(view.checkpointer, asking), limit, filter):
-            yield snapshot
-
-    def _view(self, config: Mapping[str, Any]) -> ThreadView:
-        return ThreadView(self.program, self.checkpointer, configs.merge(self.config, self._normalise(config)))
-
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _normalise(self, config: ConfigLike) -> dict[str, Any]:
@@ -403,13 +355,51 @@ class CompiledStateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         call.request.began = shared.watch
         if self.checkpointer is None:
             return shared, None
-        shared.session = Session(self.checkpointer, call.request.thread, call.checkpoint_id, call.durability)
+        shared.session = Session(
+            self.checkpointer,
+            call.request.thread,
+            call.checkpoint_id,
+            call.durability,
+            editing=bool(call.edits),
+            copying=bool(call.edits) and call.edits[0][0].as_node == COPY,
+        )
         return shared, shared.session
 
     def _bridge(self, call: Call) -> Bridge:
         from durable_graph.langchain.callbacks import Bridge
 
         return Bridge(self.name, call.given, call.config, self._result)
+
+    def _apply(self, call: Call) -> Address:
+        """Perform an edit."""
+        for _ in range(_TRIES):
+            shared, session = self._begin(call, None)
+            running = BlockingDriver(shared, session, live=False, limit=None).drive(self._edit(call))
+            try:
+                while True:
+                    _ = next(running)
+            except StopIteration as end:
+                return end.value
+            except Raced:
+                continue
+        raise _never_ours(call)
+
+    async def _aapply(self, call: Call) -> Address:
+        """Async `_apply`."""
+        for _ in range(_TRIES):
+            shared, session = self._begin(call, None)
+            driver = AsyncDriver(shared, session, live=False, limit=None)
+            try:
+                async for _ in driver.drive(self._edit(call)):
+                    pass
+            except Raced:
+                continue
+            address: Any = driver.outcome
+            return address
+        raise _never_ours(call)
+
+    def _edit(self, call: Call) -> Script[Any]:
+        return edit_thread(self.program, call.request, call.edits, taking)
 
     def _events(self, call: Call) -> Generator[Sequence[Event], None, Outcome]:
         if _LANGCHAIN not in sys.modules:

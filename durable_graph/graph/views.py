@@ -8,7 +8,7 @@ from durable_graph.core import history, identity
 from durable_graph.errors import InvalidConfigError, NoCheckpointerError
 from durable_graph.persistence.isolation import own
 from durable_graph.runtime import config as configs
-from durable_graph.runtime.session import at, newest, walk
+from durable_graph.runtime.session import at, lineage, newest, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -51,7 +51,12 @@ class ThreadView:
     def many(
         self, before: Mapping[str, Any] | None, limit: int | None, wanted: Mapping[str, Any] | None
     ) -> Asking[list[StoredCheckpoint]]:
-        """Checkpoints, newest first; where metadata is filtered, more are read than will be shown."""
+        """Checkpoints, newest first; where metadata is filtered, more are read than will be shown.
+
+        Those of all branches; where the config names a checkpoint, that one and those it came from.
+        """
+        if self._wanted is not None and before is None:
+            return lineage(self.thread, self._wanted)
         until = None
         if before is not None:
             named = before["configurable"].get("checkpoint_id")

@@ -84,12 +84,13 @@ class LaneWriter:
         """Where the newest checkpoint is; for a new branch, the one it starts from; None when there is none."""
         return None if self._line.place is None else Address(*self._line.place)
 
-    def branch(self, lane: int) -> LaneWriter:
+    def branch(self, lane: int, *, sibling: bool = False) -> LaneWriter:
         """A writer for the new lane `lane` that starts from this one's newest checkpoint.
 
-        Its first row is a BASE with all keys of that checkpoint; large values are shared, not copied.
+        Its first row is a BASE with all keys of that checkpoint; large values are shared, not copied. Its parent is that
+        checkpoint; of a sibling the checkpoint before it.
         """
-        return LaneWriter(self._codec, lane, line=self._line.branch(lane), kept=self._kept)
+        return LaneWriter(self._codec, lane, line=self._line.branch(lane, sibling=sibling), kept=self._kept)
 
     def checkpoint(self, record: StepRecord, seq: int, epoch: int) -> tuple[Row, ...]:
         """The rows of one checkpoint: its BASE or DELTA, and before it one row per key stored apart.

@@ -168,11 +168,11 @@ class Line:
         other.words, other.numbers = self.words.copy(), self.numbers.copy()
         return other
 
-    def branch(self, lane: int) -> Line:
-        """An empty line that starts from this one's newest checkpoint."""
+    def branch(self, lane: int, *, sibling: bool = False) -> Line:
+        """An empty line that starts from this one's newest checkpoint, as its child or its sibling."""
         other = Line(lane)
         other.channels, other.top = self.channels.copy(), self.top
-        other.place = self.place
+        other.place = self.parent if sibling else self.place
         return other
 
     def apply(self, kind: int, seq: int, body: list[Any], size: int) -> None:

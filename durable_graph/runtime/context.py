@@ -18,6 +18,7 @@ from durable_graph.core import identity
 from durable_graph.core.interrupts import Questions
 from durable_graph.core.mail import Said
 from durable_graph.errors import (
+    AttemptOver,
     GraphInterrupt,
     InvalidValueError,
     NoCheckpointerError,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from durable_graph.core.planning import Task
     from durable_graph.core.program import Program
     from durable_graph.core.run import Run
+    from durable_graph.runtime.deadlines import Watch
     from durable_graph.runtime.session import Session
 
 __all__ = [
@@ -70,6 +72,8 @@ class Runtime(Generic[ContextT]):
     stream_writer: writes to the "custom" stream.   execution_info: which task, checkpoint and attempt this is.
     idempotency_key: stable over attempts and resumes, for services that do a thing once for each key; in a recorded step
         that step's own.
+    heartbeat: to be called now and then by a node with an `idle_timeout`: it is alive. In an attempt that was given up
+        it raises `AttemptOver`, so that the node ends.
     """
 
     context: ContextT = field(default=None)  # pyright: ignore[reportAssignmentType] - None where no context is used
@@ -77,6 +81,7 @@ class Runtime(Generic[ContextT]):
     stream_writer: StreamWriter = field(default=lambda _: None)
     execution_info: ExecutionInfo = field(default_factory=lambda: ExecutionInfo(""))
     key_source: Callable[[], str] = field(default=lambda: "", repr=False)
+    heartbeat: Callable[[], None] = field(default=lambda: None, repr=False)
 
     @property
     def idempotency_key(self) -> str:
@@ -124,9 +129,12 @@ class RunContext:
 
 
 class TaskContext:
-    """One attempt of one task. `asked`: its questions; None when it asked none."""
+    """One attempt of one task. `asked`: its questions; None when it asked none.
 
-    __slots__ = ("_config", "_runtime", "asked", "numbers", "over", "rejected", "shared", "task")
+    watch: its time limits, None without any.   over: it was given up, and nothing it does counts any more.
+    """
+
+    __slots__ = ("_config", "_runtime", "asked", "numbers", "over", "rejected", "shared", "task", "watch")
 
     def __init__(self, task: Task, shared: RunContext) -> None:
         self.task = task
@@ -135,6 +143,7 @@ class TaskContext:
         self.asked: Questions | None = None
         self.numbers: dict[Any, int] = {}
         self.over = False
+        self.watch: Watch | None = None
         self._config: dict[str, Any] | None = None
         self._runtime: Runtime[Any] | None = None
 
@@ -151,12 +160,10 @@ class TaskContext:
     def idempotency_key(self) -> str:
         """The same in every attempt of this task and after every resume; different on another branch."""
         run, task = self.shared.run, self.task
-        thread, address = task.origin
-        if run is not None and self.shared.encode is not None:
-            address = run.address
-        elif run is not None:
-            thread = run.request.run_id
-        return identity.task_id(thread, address, task.path)
+        thread, origin = task.origin
+        if run is None or self.shared.encode is None:
+            return identity.idempotency_key(run.request.run_id if run is not None else "", origin, 0, task.path)
+        return identity.idempotency_key(thread, origin, run.address.lane, task.path)
 
     def durable_key(self) -> str:
         """The key, once the checkpoint it is made of is durable: one that vanishes in a crash would give another."""
@@ -167,9 +174,36 @@ class TaskContext:
 
     def write(self, data: Any) -> None:
         """The stream writer."""
+        if self.shared.post is not None:
+            _ = self.post(Said(self.task, own(data)))
+        else:
+            self.alive()
+
+    def post(self, mail: Mail) -> bool:
+        """Hand mail to the driver. False when nobody listens, or when the attempt was given up."""
         post = self.shared.post
-        if post is not None:
-            post(Said(self.task, own(data)))
+        self.alive()
+        if post is None:
+            return False
+        if self.watch is not None:
+            return self.watch.post(post, mail)
+        post(mail)
+        return True
+
+    def alive(self) -> None:
+        """A sign of life of the node, for its idle_timeout."""
+        if self.watch is not None:
+            self.watch.alive()
+
+    def heartbeat(self) -> None:
+        """A sign of life that the node gives on purpose.
+
+        Raises:
+            AttemptOver: the attempt was given up.
+        """
+        self.check()
+        if self.watch is not None:
+            self.watch.alive(heartbeat=True)
 
     @property
     def questions(self) -> Questions:
@@ -177,8 +211,9 @@ class TaskContext:
         if self.asked is None:
             run = self.shared.run
             task = self.task
-            known = (*(one.id for one in task.interrupts), *task.answered)
-            self.asked = Questions(task.id, run.answers if run is not None else {}, known)
+            known = [*task.answered, *(one.id for one in task.interrupts)]
+            edited = run is not None and run.edited
+            self.asked = Questions(task.id, run.answers if run is not None else {}, known, edited=edited)
         return self.asked
 
     @property
@@ -217,7 +252,7 @@ class TaskContext:
                 checkpoint_id=identity.checkpoint_id(address) if durable else None,
                 thread_id=thread if durable else None,
                 run_id=str(shared.config["run_id"]) if shared.config.get("run_id") else None,
-                node_attempt=task.attempt,
+                node_attempt=task.attempt if self.watch is None else self.watch.attempt,
             )
             self._runtime = Runtime(
                 context=shared.context,
@@ -225,6 +260,7 @@ class TaskContext:
                 stream_writer=self.write,
                 execution_info=info,
                 key_source=self.durable_key,
+                heartbeat=self.heartbeat,
             )
         return self._runtime
 
@@ -291,8 +327,10 @@ def interrupt(value: Any, *, key: str | None = None, response_schema: Any = None
         NoCheckpointerError: the graph has no checkpointer, so the run could never go on.
         UnserializableValueError: the question cannot be stored.
         OutsideRunError: no node runs here.
+        AttemptOver: the attempt was given up because of its time.
     """
     context = current("interrupt()")
+    context.check()
     encode = context.shared.encode
     if encode is None:
         what = f"node {context.task.name!r} called interrupt(), but a run without a checkpointer can never go on"

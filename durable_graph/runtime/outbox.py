@@ -75,7 +75,7 @@ class Outbox:
             self.at = (self.lane, seq)
             addresses += (Address(self.lane, seq, hold.epoch),)
         pending = batch.pending
-        if pending is not None and (pending.tasks or pending.answers):
+        if pending is not None and (pending.tasks or pending.answers or pending.calls):
             self._settle_held()
             self._append(pending)
         if batch.status is not None:

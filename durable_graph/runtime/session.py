@@ -19,6 +19,7 @@ from durable_graph.runtime.committer import committer_for
 from durable_graph.runtime.context import CURRENT
 from durable_graph.runtime.hold import Hold
 from durable_graph.runtime.outbox import Outbox
+from durable_graph.types import START
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from durable_graph.records import Address, LoadedThread, Row, StoredCheckpoint
     from durable_graph.types import Durability
 
-__all__ = ["Asking", "Session", "aask", "ask", "at", "newest", "read_from", "walk"]
+__all__ = ["Asking", "Session", "aask", "ask", "at", "lineage", "newest", "read_from", "walk"]
 
 T = TypeVar("T")
 
@@ -35,16 +36,28 @@ T = TypeVar("T")
 class Session:
     """Between a run and its checkpointer. `begin` reads; then `outbox` writes.
 
-    instant: `begin` waits for nothing.
+    instant: `begin` waits for nothing.   editing: find out what ran before the checkpoint.   copying: go on on a lane of
+    its own, beside the checkpoint.
     """
 
-    def __init__(self, checkpointer: Checkpointer, key: str, wanted: str | None, durability: Durability) -> None:
+    def __init__(
+        self,
+        checkpointer: Checkpointer,
+        key: str,
+        wanted: str | None,
+        durability: Durability,
+        *,
+        editing: bool = False,
+        copying: bool = False,
+    ) -> None:
         self.checkpointer = checkpointer
         self.key = key
         self.durability: Durability = durability
         self.instant = checkpointer.instant
         self._outbox: Outbox | None = None
         self._wanted = identity.parse_checkpoint_id(wanted) if wanted else None
+        self._editing = editing
+        self._copying = copying
 
     def begin(self) -> StoredCheckpoint | None:
         """Read the checkpoint that is wanted, or the thread's newest one, and prepare to write behind it.
@@ -60,8 +73,14 @@ class Session:
         stored, writer = None, None
         if loaded is not None:
             stored, writer = ask(checkpointer, _reading(read_head(loaded, CODEC, tasks=False), loaded))
-        if self._wanted is not None and (stored is None or stored.address != self._wanted):
-            stored, writer = self._branch(hold, self._wanted)
+        wanted = self._wanted
+        if self._copying and stored is not None:
+            wanted = wanted or stored.address
+            stored = None
+        if wanted is not None and (stored is None or stored.address != wanted):
+            stored, writer = self._branch(hold, wanted)
+        if self._editing and stored is not None:
+            stored.ran = _ran_before(hold, stored)
         if writer is None:
             writer = LaneWriter(CODEC, 1 if loaded is not None else hold.new_lane(""))
         self._outbox = Outbox(hold, writer)
@@ -76,7 +95,7 @@ class Session:
             cure = "Pass the config of a snapshot of this thread, or leave checkpoint_id out to go on from the newest."
             raise InvalidConfigError(what, cure=cure)
         stored.past = True
-        return stored, writer.branch(hold.new_lane("", (wanted.lane, wanted.seq)))
+        return stored, writer.branch(hold.new_lane("", (wanted.lane, wanted.seq)), sibling=self._copying)
 
     def _look(self) -> LoadedThread | None:
         """The thread, which nobody alive holds.
@@ -128,6 +147,24 @@ def read_from(hold: Hold, lane: int, seq: int | None) -> tuple[StoredCheckpoint 
     return ask(checkpointer, _reading(reader, loaded))
 
 
+def _ran_before(hold: Hold, stored: StoredCheckpoint) -> tuple[str, ...]:
+    """The nodes whose results made a checkpoint."""
+    step, parent = stored.step, stored.parent
+    if step.source == "input":
+        return (START,)
+    ran = [task.node for task in step.tasks if task.writes is not None]
+    before = None
+    if parent is not None and (step.source == "loop" or not ran) and parent.lane in hold.lanes:
+        before = (read_from(hold, parent.lane, parent.seq) or (None,))[0]
+    if before is None:
+        return tuple(ran)
+    if step.source != "loop":  # a copy, or an end: what ran is what ran before it
+        return _ran_before(hold, before)
+    if parent is not None and parent.lane == stored.address.lane:
+        ran += [task.node for path, task in before.pending.items() if path and task.writes is not None]
+    return tuple(ran) or (START,)
+
+
 Asking: TypeAlias = "Generator[tuple[str, tuple[Any, ...], dict[str, Any]], Any, T]"
 """A read in steps: yields (verb, arguments, keywords) of a Checkpointer and is sent the answers, so that sync and async
 callers share it. Drive it with `ask` or `aask`."""
@@ -150,33 +187,69 @@ def at(key: str, address: Address) -> Asking[StoredCheckpoint | None]:
     return found if found is not None and found.address == address else None
 
 
-def walk(key: str, before: Address | None, limit: int | None) -> Asking[list[StoredCheckpoint]]:
-    """Checkpoints, newest first: those of the newest lane (or those `before` an address), then of the lanes that it
-    branched from.
-    """
+def walk(key: str, before: Address | None, limit: int | None, *, ns: str = "") -> Asking[list[StoredCheckpoint]]:
+    """Checkpoints of a namespace on all its lanes, newest first; those `before` an address only."""
+    loaded = yield "load", (key,), {"ns": ns}
+    if loaded is None:
+        return []
+    lanes = [info for info in loaded.lanes if info.ns == ns and info.last]
+    pages = [_Page(info.lane, info.last if before is None else min(info.last, before.seq - 1)) for info in lanes]
     found: list[StoredCheckpoint] = []
-    lane, bound = None, None
-    if before is not None:
-        first = yield from at(key, before)
-        if first is None or first.parent is None:
-            return found
-        lane, bound = first.parent.lane, first.parent.seq
-    while limit is None or len(found) < limit:
-        loaded = yield "load", (key,), {"lane": lane, "upto": bound}
-        if loaded is None:
-            break
-        if limit is None:  # all of it: one read from the lane's first row on
-            whole = RowRange(loaded.lane, MAIN, 0, loaded.rows[-1].seq if loaded.rows else 0)
-            rows = yield "read", (loaded.thread.no, [whole]), {}
-            loaded = loaded._replace(rows=tuple(rows[0]))
-        wanted = None if limit is None else limit - len(found)
-        until = None if bound is None else bound + 1
-        page = yield from _reading(read_history(loaded, CODEC, before=until, limit=wanted), loaded)
-        found += page
-        if not page or page[-1].parent is None:
-            break
-        lane, bound = page[-1].parent.lane, page[-1].parent.seq
+    while pages and (limit is None or len(found) < limit):
+        newest_page = max(pages, key=lambda page: page.bound)
+        if not newest_page.ready:
+            yield from newest_page.fill(key, None if limit is None else limit - len(found))
+            if not newest_page.ready:
+                pages.remove(newest_page)
+            continue
+        found.append(newest_page.take())
     return found
+
+
+def lineage(key: str, address: Address) -> Asking[list[StoredCheckpoint]]:
+    """A checkpoint and those it came from, newest first."""
+    found: list[StoredCheckpoint] = []
+    wanted: Address | None = address
+    while wanted is not None:
+        page = _Page(wanted.lane, wanted.seq)
+        yield from page.fill(key, None)
+        known = len(found)
+        for stored in reversed(page.ready):
+            if stored.address == wanted:
+                found.append(stored)
+                wanted = stored.parent
+        if len(found) == known:
+            break
+    return found
+
+
+class _Page:
+    """The checkpoints of one lane up to seq `bound`, read piece by piece; `ready` are those that were read, oldest
+    first.
+    """
+
+    def __init__(self, lane: int, bound: int) -> None:
+        self.lane = lane
+        self.bound = bound
+        self.ready: list[StoredCheckpoint] = []
+
+    def take(self) -> StoredCheckpoint:
+        """The newest one."""
+        found = self.ready.pop()
+        self.bound = self.ready[-1].address.seq if self.ready else found.address.seq - 1
+        return found
+
+    def fill(self, key: str, limit: int | None) -> Asking[None]:
+        """Read the next piece; `ready` stays empty when there is none."""
+        loaded = yield "load", (key,), {"lane": self.lane, "upto": self.bound}
+        if loaded is None or not loaded.rows:
+            return
+        if limit is None:  # all of it: one read from the lane's first row on
+            rows = yield "read", (loaded.thread.no, [RowRange(self.lane, MAIN, 0, loaded.rows[-1].seq)]), {}
+            loaded = loaded._replace(rows=tuple(rows[0]))
+        page = yield from _reading(read_history(loaded, CODEC, before=self.bound + 1, limit=limit), loaded)
+        self.ready = page[::-1]
+        self.bound = page[0].address.seq if page else 0
 
 
 def _reading(reader: Generator[list[RowRange], list[list[Row]], T], loaded: LoadedThread) -> Asking[T]:
