@@ -4,7 +4,8 @@
      ├── GraphError                     your graph is wrong (found when it is built or compiled)
      │    ├── InvalidGraphError         one or several mistakes, reported together
      │    ├── InvalidSchemaError        a state, input, output or context schema cannot be used
-     │    └── UnknownNodeError          a stored run waits on a node this graph lacks
+     │    ├── UnknownNodeError          a stored run waits on a node this graph lacks
+     │    └── MigrationError            `migrate_state` failed for a stored state
      ├── UsageError                     your call is wrong; nothing was changed
      │    ├── InvalidConfigError        config, thread id, stream mode, durability
      │    ├── InvalidInputError         the input does not fit the graph's input schema
@@ -22,7 +23,7 @@
      │    ├── InterruptMismatchError    a node that ran again asked something else
      │    ├── StepMismatchError         a node that ran again called a recorded step with other arguments
      │    ├── GraphRecursionError       out of supersteps
-     │    ├── NodeTimeoutError          (kept for `except` clauses of people who move over)
+     │    ├── NodeTimeoutError          a node took longer than it may
      │    └── NodeCancelledError        the node cancelled itself
      ├── EmptyChannelError              a key that holds nothing was read
      ├── StorageError                   the backend, or what it holds
@@ -47,7 +48,7 @@ Each class has a `code` (stable, greppable) and a default `cure`; the text of an
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,6 +77,7 @@ __all__ = [
     "InvalidUpdateError",
     "InvalidValueError",
     "LostLease",
+    "MigrationError",
     "NewerDatabaseError",
     "NoCheckpointerError",
     "NodeCancelledError",
@@ -165,6 +167,13 @@ class UnknownNodeError(GraphError, KeyError):
     cure = "Run it with the graph that has this node, or add the node back under this name."
 
     __str__ = DurableGraphError.__str__
+
+
+class MigrationError(GraphError):
+    """`migrate_state` failed for a stored state; the thread was left untouched."""
+
+    code = "DG104"
+    cure = "Mend migrate_state; graph.doctor() shows which threads it fails for."
 
 
 # --- your call ------------------------------------------------------------------------------------------------
@@ -320,10 +329,35 @@ class GraphRecursionError(NodeFailure, RecursionError):
 
 
 class NodeTimeoutError(NodeFailure):
-    """A node took longer than it may."""
+    """A node took longer than it may. What it does after this counts for nothing.
+
+    node: its name.   elapsed: seconds since the attempt began; 0.0 when it never did.   kind: which limit it was: "run"
+    (`run_timeout`), "idle" (`idle_timeout`) or "step" (the graph's `step_timeout`, which ends the whole step and is not
+    tried again).   run_timeout, idle_timeout: the attempt's limits, seconds.   task: the id of the task.
+    """
 
     code = "DG306"
-    cure = "Give the node more time, or make it faster."
+    cure = "Give the node more time, make it faster, or call runtime.heartbeat() while it works (idle_timeout)."
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        node: str = "",
+        elapsed: float = 0.0,
+        kind: Literal["run", "idle", "step"] = "run",
+        run_timeout: float | None = None,
+        idle_timeout: float | None = None,
+        task: str = "",
+        cure: str | None = None,
+    ) -> None:
+        super().__init__(what, cure=cure)
+        self.node = node
+        self.elapsed = elapsed
+        self.kind: Literal["run", "idle", "step"] = kind
+        self.run_timeout = run_timeout
+        self.idle_timeout = idle_timeout
+        self.task = task
 
 
 class NodeCancelledError(NodeFailure):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from durable_graph.core import identity, streaming
 from durable_graph.core.applying import preview
 from durable_graph.core.commands import live_frontier
+from durable_graph.core.versions import adapted, version_of
 from durable_graph.types import StateSnapshot, StateTask
 
 if TYPE_CHECKING:
@@ -41,8 +42,15 @@ def snapshot(
     program: Program, thread: str, stored: StoredCheckpoint, *, live: bool, copy: Callable[[Any], Any], ns: str = ""
 ) -> StateSnapshot:
     """A checkpoint as a user sees it. `ns` is the namespace of the graph."""
+    stored = adapted(program, stored, thread) or stored
     values = {**program.initial_values(), **stored.values}
     named = _paths(live_frontier(stored) if live else stored.step.frontier)
+    planned = {path for path, _ in named}
+    named += [  # error handlers that wait for a human
+        (path, record.node)
+        for path, record in sorted(stored.pending.items())
+        if record.interrupts and record.writes is None and path not in planned
+    ]
     tasks = [_state_task(thread, *one, stored, live=live) for one in named]
     done = [stored.pending[path] for path in sorted(stored.pending, key=identity.path_order)] if live else []
     done = [record for record in done if record.writes is not None]
@@ -52,11 +60,14 @@ def snapshot(
     ):  # where results contradict each other or a reducer raises, the step fails, reading must not
         values = preview(program.channels, values, writes, copy)
     finished = {record.path for record in done}
+    finished |= {record.path.removeprefix(identity.HANDLER) for record in done}  # what a handler did for a node
     paths = [path for path, _ in named]
     created = datetime.fromtimestamp(stored.step.created_at / 1000, UTC).isoformat() if stored.step.created_at else None
     return StateSnapshot(
         values=streaming.state(program, values, copy),
-        next=tuple(task.name for path, task in zip(paths, tasks, strict=True) if path not in finished),
+        next=tuple(
+            task.name for path, task in zip(paths, tasks, strict=True) if path in planned and path not in finished
+        ),
         config=config_of(thread, stored.address, ns),
         metadata=_metadata(stored),
         created_at=created,
@@ -75,7 +86,7 @@ def _paths(frontier: Frontier) -> list[tuple[str, str]]:
 def _state_task(thread: str, path: str, node: str, stored: StoredCheckpoint, *, live: bool) -> StateTask:
     record = stored.pending.get(path)
     public = ("push", node, int(path.rpartition("#")[2])) if "#" in path else ("pull", node)
-    found = StateTask(identity.task_id(thread, stored.origin, path), node, public)
+    found = StateTask(identity.task_id(thread, stored.origin, stored.renamed.get(path, path)), node, public)
     calls = tuple(call.name for call in stored.calls if call.task == path)
     if record is None:
         return found._replace(calls=calls)
@@ -92,7 +103,7 @@ def _state_task(thread: str, path: str, node: str, stored: StoredCheckpoint, *, 
         duration=record.duration if record.started else None,
         answered=record.answered,
         calls=calls,
-        version=stored.step.fingerprint or None,
+        version=version_of(stored) or None,
     )
 
 
@@ -104,5 +115,7 @@ def _metadata(stored: StoredCheckpoint) -> dict[str, Any]:
     if step.stop:
         found["stop"] = step.stop
     if step.fingerprint:
-        found["fingerprint"] = step.fingerprint
+        found["fingerprint"] = step.fingerprint.partition(" ")[0]
+    if version_of(stored):
+        found["version"] = version_of(stored)
     return found

@@ -15,6 +15,7 @@ from durable_graph.errors import InvalidConfigError
 from durable_graph.records import Address
 
 __all__ = [
+    "HANDLER",
     "INTERRUPT_PREFIX",
     "checkpoint_id",
     "idempotency_key",
@@ -26,6 +27,8 @@ __all__ = [
     "task_id",
 ]
 
+HANDLER: Final = "__error_handler__"
+"""Before a node's name: the name of its error handler."""
 INTERRUPT_PREFIX: Final = "intr_"
 _INTERRUPT_LENGTH: Final = len(INTERRUPT_PREFIX) + 32
 _HEX: Final = frozenset("0123456789abcdef")

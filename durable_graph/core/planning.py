@@ -17,6 +17,7 @@ from durable_graph.types import MISSING, Send
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from durable_graph.core.mail import Late
     from durable_graph.core.program import NodeNames, NodeSpec, Program
     from durable_graph.records import Address, ErrorRecord, Write
     from durable_graph.errors import NodeError
@@ -34,7 +35,7 @@ class Task:
     After it ran: `writes` and `routes` when it finished, `interrupts` when it waits, `error` when it failed.
     `stored` says that this result is durable already; `delay` (seconds) comes before the next attempt.
     `children` are the graphs that ran inside: namespace -> (lane, seq). `handler` is the task that runs because this one
-    failed for good, `cause` what such a task is told. `timeout` is what limits each attempt: the Send's, else the node's.
+    failed for good, `cause` what such a task is told. `timeout` limits each attempt: the Send's, else the node's.
     """
 
     __slots__ = (
@@ -50,6 +51,7 @@ class Task:
         "handler",
         "interrupts",
         "jitter",
+        "known_as",
         "origin",
         "path",
         "rejected",
@@ -89,17 +91,28 @@ class Task:
         self.failure: ErrorRecord | None = None
         self.children: dict[str, tuple[int, int]] = _NONE
         self.handler: Task | None = None
+        self.known_as: str | None = None  # the path it was stored under, where that was another one
         self.cause: NodeError | None = None
 
     @property
     def id(self) -> str:
         """Computed when somebody asks: most tasks are never asked."""
-        return identity.task_id(*self.origin, self.path)
+        return identity.task_id(*self.origin, self.known_as or self.path)
 
     @property
     def name(self) -> str:
         """The node's name."""
         return self.spec.name
+
+    def note_late(self, mail: Late) -> None:
+        """An attempt that was given up has ended after all: the record of its failure says so from now on."""
+        failure = self.failure
+        if failure is None or self.attempt != mail.attempt:  # another attempt took its place
+            return
+        what, line, cure = failure.message.partition("\n")
+        late = mail.duration - self.duration
+        self.failure = failure._replace(message=f"{what} (ended {late:.2f} s late){line}{cure}")
+        self.stored = False
 
     def __repr__(self) -> str:
         return f"Task({self.path!r}, attempt={self.attempt})"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
+from durable_graph.core.versions import Changes
 from durable_graph.types import MISSING, START
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Program:
     output_keys: the keys a run returns.   root: the state is one bare value under "__root__".
     transient: keys whose channel changes by a step that does not write it.
     checks: holds values against the schema before they are stored; None when nothing is to be checked.
-    deferred: nodes that run once nothing else does.   version: what the user calls this state of the code.
+    deferred: nodes that run once nothing else does.   changes: what became of stored names and values since.
     step_timeout: seconds that a step may take.
     """
 
@@ -108,7 +109,7 @@ class Program:
     interrupt_after: NodeNames = frozenset()
     strict: bool = True
     deferred: frozenset[str] = frozenset()
-    version: str = ""
+    changes: Changes = field(default_factory=Changes)
     step_timeout: float | None = None
 
     def initial_values(self) -> dict[str, Any]:

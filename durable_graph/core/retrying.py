@@ -65,12 +65,15 @@ def _http_status(error: BaseException) -> int | None:
 
 
 def delay_before_retry(
-    policies: Sequence[RetryPolicy], error: BaseException, attempt: int
+    policies: Sequence[RetryPolicy], error: BaseException, attempt: int, task: str = ""
 ) -> tuple[float, bool] | None:
     """Seconds to wait before the next attempt and whether to add jitter; None when it is not tried again.
 
-    The first policy that matches the error decides. `attempt` counts from 1.
+    The first policy that matches the error decides. `attempt` counts from 1. `task` is the id of the task that failed:
+    when the time of its step was over there is none left for another attempt.
     """
+    if isinstance(error, NodeTimeoutError) and error.kind == "step" and error.task == task:
+        return None
     for policy in policies:
         if _retries(policy, error):
             if attempt >= policy.max_attempts:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from durable_graph.core import streaming
 from durable_graph.core.applying import Blamed, apply_tasks, merge_changes, preview
 from durable_graph.core.effects import Batch
-from durable_graph.core.mail import Failed, Finished, Interrupted, Relayed, Said
+from durable_graph.core.mail import Failed, Finished, Interrupted, Late, Relayed, Said
 from durable_graph.core.planning import Task, breakpoint_hit, follow, plan
-from durable_graph.core.reports import error_record, failure_of, stored_writes, task_record
+from durable_graph.core.reports import error_record, failure_of, task_record
 from durable_graph.core.retrying import delay_before_retry
 from durable_graph.core.showing import Show
+from durable_graph.core.versions import adapted, version_of
 from durable_graph.errors import GraphDrained, GraphRecursionError, NodeError, NodeFailure, StorageError, StoredError
 from durable_graph.records import (
     Address,
@@ -27,7 +28,7 @@ from durable_graph.records import (
     StoredCheckpoint,
     TaskRecord,
 )
-from durable_graph.types import START, Command
+from durable_graph.types import MISSING, START, Command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,7 +79,7 @@ class Run:
     def __init__(self, program: Program, request: Request, stored: StoredCheckpoint | None) -> None:
         self.program = program
         self.request = request
-        self.stored = stored
+        self.stored = stored = adapted(program, stored, request.thread)
         self.values = program.initial_values()
         self.frontier = Frontier()
         self.step = -1
@@ -91,6 +92,7 @@ class Run:
         self.calls: dict[Any, CallRecord] = {}
         self.results: dict[Any, Any] = {}
         self._owner: tuple[int, int] | None = None
+        self.migrated: dict[str, Change] = {}
         if stored is not None:
             self._take(stored)
         self.tasks: list[Task] = []
@@ -124,6 +126,12 @@ class Run:
         self.step = stored.step.step
         self.address = stored.address
         self.parent = stored.parent
+        changes = self.program.changes
+        if changes.migrate is not None and version_of(stored) != changes.version:
+            self.migrated = {key: Change(value) for key, value in self.values.items() if key in stored.values}
+        for old, new in changes.keys.items():
+            if new in stored.values:
+                self.migrated |= {old: Change(MISSING), new: Change(stored.values[new])}
 
     # --- planning ---------------------------------------------------------------------------------------------
 
@@ -135,6 +143,9 @@ class Run:
         thread = self.request.thread
         self.tasks = plan(self.program, self.frontier, (thread, origin))
         self._fresh = not known
+        if self.stored is not None and self.stored.renamed:
+            for task in self.tasks:
+                task.known_as = self.stored.renamed.get(task.path)
         for task in self.tasks if known else ():
             record = (known or {}).get(task.path)
             if record is None:
@@ -263,6 +274,10 @@ class Run:
             elif type(mail) is Relayed:
                 self.show.relay(mail)
                 continue
+            elif type(mail) is Late:
+                if task in self.tasks:
+                    task.note_late(mail)
+                continue
             else:
                 self._fail(task, mail)
             task.started, task.duration, task.stored = mail.started, mail.duration, False
@@ -271,7 +286,7 @@ class Run:
 
     def _fail(self, task: Task, mail: Failed) -> None:
         task.rejected = mail.rejected
-        wait = None if self.failed else delay_before_retry(task.spec.retry, mail.error, task.attempt)
+        wait = None if self.failed else delay_before_retry(task.spec.retry, mail.error, task.attempt, task.id)
         if wait is not None:
             task.delay, task.jitter = wait
             task.attempt += 1
@@ -416,6 +431,8 @@ class Run:
         request, unstored = self.request, self.program.unstored
         if unstored and not unstored.isdisjoint(changes):
             changes = {key: change for key, change in changes.items() if key not in unstored}
+        if self.migrated:
+            changes, self.migrated = merge_changes(self.migrated, changes), {}
         if request.owner != self._owner:
             self._owner = request.owner
             changes = {**changes, OWNER: Change(list(request.owner or ()))}

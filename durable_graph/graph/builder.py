@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast, overload
 
 from typing_extensions import TypeVar
 
 from durable_graph.core.retrying import as_policies
+from durable_graph.core.versions import Changes
 from durable_graph.errors import InvalidGraphError
 from durable_graph.graph.branches import Branch
 from durable_graph.graph.compiled import CompiledStateGraph
 from durable_graph.graph.lowering import lower
-from durable_graph.graph.nodes import Node, input_hint
+from durable_graph.graph.nodes import Node, NodeDefaults, input_hint
 from durable_graph.graph.validation import check_graph
-from durable_graph.runtime.callables import name_of
+from durable_graph.core.identity import HANDLER
+from durable_graph.runtime.callables import Body, name_of
 from durable_graph.schema import read_schema
-from durable_graph.types import END, START
+from durable_graph.types import END, START, TimeoutPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
+    from datetime import timedelta
 
+    from durable_graph.caches import BaseCache, CachePolicy
     from durable_graph.graph.compiled import CheckpointerLike
     from durable_graph.graph.nodes import Action
     from durable_graph.types import RetryPolicy
@@ -82,6 +87,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         self.edges: set[tuple[str, str]] = set()
         self.waiting_edges: set[tuple[tuple[str, ...], str]] = set()
         self.branches: dict[str, dict[str, Branch]] = {}
+        self.defaults = NodeDefaults()
 
     def __repr__(self) -> str:
         return f"StateGraph({getattr(self.state_schema, '__name__', self.state_schema)}: {', '.join(self.nodes)})"
@@ -99,6 +105,10 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         input_schema: Any = None,
         retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
         destinations: Mapping[str, str] | Sequence[str] | None = None,
+        defer: bool = False,
+        error_handler: Action | None = None,
+        timeout: TimeoutPolicy | float | timedelta | None = None,
+        cache_policy: CachePolicy | None = None,
     ) -> Self: ...
 
     @overload
@@ -112,6 +122,10 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         input_schema: Any = None,
         retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
         destinations: Mapping[str, str] | Sequence[str] | None = None,
+        defer: bool = False,
+        error_handler: Action | None = None,
+        timeout: TimeoutPolicy | float | timedelta | None = None,
+        cache_policy: CachePolicy | None = None,
     ) -> Self: ...
 
     def add_node(
@@ -124,6 +138,10 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         input_schema: Any = None,
         retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
         destinations: Mapping[str, str] | Sequence[str] | None = None,
+        defer: bool = False,
+        error_handler: Action | None = None,
+        timeout: TimeoutPolicy | float | timedelta | None = None,
+        cache_policy: CachePolicy | None = None,
     ) -> Self:
         """Add a node: `add_node("name", function)` or `add_node(function)`, which takes the function's name.
 
@@ -136,6 +154,12 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             retry_policy: when a failed attempt is tried again; of several policies the first that matches decides.
             destinations: where its Commands may lead: names, or a dict of names and labels. Also read from the return
                 hint `Command[Literal["a", "b"]]`.
+            defer: run once nothing else would, with what all others wrote: for joins of branches of unequal length.
+            error_handler: what runs, with the same input, when the node failed for good; it may take
+                `error: NodeError`. What it returns takes the place of the node's result, and the node's own edges are
+                not followed: it says where to go with a Command.
+            timeout: how long one attempt may take: seconds, a timedelta, or a `TimeoutPolicy`. Sync nodes too.
+            cache_policy: results are kept by input, in the cache that `compile(cache=...)` names.
 
         Raises:
             InvalidGraphError: the name is taken, reserved or not usable, or there is nothing to run.
@@ -151,7 +175,32 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         added.retry = as_policies(retry_policy)
         if destinations is not None:
             added.destinations = tuple(destinations)
+            added.labels = dict(destinations) if isinstance(destinations, Mapping) else {}
+        added.defer = defer
+        added.error_handler = None if error_handler is None else Body(error_handler, more=("error",))
+        added.timeout = None if timeout is None else TimeoutPolicy.coerce(timeout)
+        added.cache = cache_policy
         self.nodes[name] = added
+        return self
+
+    def set_node_defaults(
+        self,
+        *,
+        retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
+        cache_policy: CachePolicy | None = None,
+        error_handler: Action | None = None,
+        timeout: TimeoutPolicy | float | timedelta | None = None,
+    ) -> Self:
+        """What holds for every node that says nothing itself, whenever it was added. Graphs inside nodes have their own.
+
+        Retries and timeouts hold for error handlers too. See `add_node` for what each means.
+        """
+        self.defaults = NodeDefaults(
+            as_policies(retry_policy),
+            None if timeout is None else TimeoutPolicy.coerce(timeout),
+            cache_policy,
+            None if error_handler is None else Body(error_handler, more=("error",)),
+        )
         return self
 
     def _check_name(self, name: str) -> None:
@@ -160,6 +209,9 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             raise InvalidGraphError(what, cure="Give the second node another name.")
         if name in (START, END) or not name:
             what = f"node name {name!r} is reserved" if name else "a node's name is empty"
+            raise InvalidGraphError(what, cure="Choose another name.")
+        if name.startswith(HANDLER):
+            what = f"node name {name!r} is reserved: names that start with {HANDLER!r} are those of error handlers"
             raise InvalidGraphError(what, cure="Choose another name.")
         bad = [sign for sign in _FORBIDDEN if sign in name]
         if bad:
@@ -271,6 +323,13 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         strict: bool = True,
         validate: Literal["keys", "values"] = "keys",
         name: str | None = None,
+        cache: BaseCache | None = None,
+        step_timeout: float | None = None,
+        version: str = "",
+        node_aliases: Mapping[str, str] | None = None,
+        key_aliases: Mapping[str, str] | None = None,
+        migrate_state: Callable[[dict[str, Any], str], Mapping[str, Any]] | None = None,
+        debug: bool = False,
     ) -> CompiledStateGraph[StateT, ContextT, InputT, OutputT]:
         """Make it runnable.
 
@@ -282,6 +341,14 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             strict: unknown keys, routes and targets are errors. False ignores what LangGraph ignores.
             validate: "values" also checks the types of what nodes write to TypedDict and dataclass states.
             name: of the graph; its runs appear under it.
+            cache: keeps results of nodes that have a cache_policy.
+            step_timeout: seconds that one step may take.
+            version: what you call this state of the code; stored with every checkpoint.
+            node_aliases: old name -> new name of nodes, for threads that were stored under the old one.
+            key_aliases: the same for keys of the state.
+            migrate_state: called with the values of a checkpoint of another version, and that version; returns what they
+                are now. What is stored stays; the next checkpoint has the new values.
+            debug: print updates and values as they come.
 
         Raises:
             InvalidGraphError: the graph has mistakes; all of them are in the text.
@@ -290,10 +357,18 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         before, after = _names(interrupt_before), _names(interrupt_after)
         named = [one for names in (before, after) if names != "*" for one in names]
         check_graph(self, named)
+        changes = Changes(version, dict(node_aliases or {}), dict(key_aliases or {}), migrate_state)
         program, context = lower(
-            self, name or "LangGraph", before=before, after=after, strict=strict, validation=validate
+            self,
+            name or "LangGraph",
+            before=before,
+            after=after,
+            strict=strict,
+            validation=validate,
+            changes=changes,
+            step_timeout=step_timeout,
         )
-        return CompiledStateGraph(self, program, context, checkpointer, store=store)
+        return CompiledStateGraph(self, program, context, checkpointer, store=store, cache=cache, debug=debug)
 
 
 def _names(given: Sequence[str] | str | None) -> frozenset[str] | Literal["*"]:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
 
+    from durable_graph.caches import BaseCache
     from durable_graph.channels import BaseChannel
     from durable_graph.core.program import NodeNames, NodeSpec, Program
     from durable_graph.core.effects import Script
@@ -94,11 +95,15 @@ class CompiledStateGraph(ThreadCalls, Generic[StateT, ContextT, InputT, OutputT]
         checkpointer: CheckpointerLike,
         *,
         store: Any = None,
+        cache: BaseCache | None = None,
+        debug: bool = False,
     ) -> None:
         self.builder = builder
         self.program = program
         self.name = program.name
         self.store = store
+        self.cache = cache
+        self.debug = debug
         self.checkpointer = _checkpointer(checkpointer)
         self.config: dict[str, Any] = {"configurable": {}}
         self._schemas = schemas

@@ -6,7 +6,9 @@ from collections import defaultdict
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from durable_graph.core.identity import HANDLER
 from durable_graph.core.program import Join, NodeSpec, Program
+from durable_graph.core.versions import stamp
 from durable_graph.persistence.annotations import register_annotations
 from durable_graph.runtime.callables import Body
 from durable_graph.runtime.work import BranchWork, NodeWork, Reader, Scope
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from durable_graph.core.program import NodeNames
+    from durable_graph.core.versions import Changes
     from durable_graph.graph.builder import StateGraph
     from durable_graph.graph.nodes import Node
     from durable_graph.schema import Validator
@@ -50,7 +53,15 @@ class Context:
 
 
 def lower(
-    graph: Graph, name: str, *, before: NodeNames, after: NodeNames, strict: bool, validation: Literal["keys", "values"]
+    graph: Graph,
+    name: str,
+    *,
+    before: NodeNames,
+    after: NodeNames,
+    strict: bool,
+    validation: Literal["keys", "values"],
+    changes: Changes,
+    step_timeout: float | None,
 ) -> tuple[Program, Context]:
     """The program of a graph that was checked, and the schemas around it.
 
@@ -93,7 +104,7 @@ def lower(
         channels=channels,
         state_keys=state.keys,
         output_keys=output.keys,
-        fingerprint=_fingerprint(graph, channels),
+        fingerprint=stamp(_fingerprint(graph, channels), changes.version),
         root=output.kind == "root",
         transient=tuple(key for key, channel in channels.items() if channel.transient),
         unstored=scope.unstored,
@@ -101,7 +112,11 @@ def lower(
         interrupt_before=before,
         interrupt_after=after,
         strict=strict,
+        deferred=frozenset(node.name for node in graph.nodes.values() if node.defer),
+        changes=changes,
+        step_timeout=step_timeout,
     )
+    changes.check(program)
     context = read_schema(graph.context_schema, role="context") if graph.context_schema is not None else None
     return program, Context(state, given, output, context, scope, validator)
 
@@ -149,6 +164,7 @@ class _Maker:
                 if join.target != END:
                     self._joins[source].append(join.name)
         self._routers = graph.branches
+        self._defaults = graph.defaults
 
     def node(self, node: Node, schema: Schema) -> NodeSpec:
         """A node of the user's."""
@@ -171,9 +187,22 @@ class _Maker:
             joins=tuple(self._joins[node.name]),
             keys=reader.keys,
             routed=bool(branches),
-            retry=node.retry,
+            retry=node.retry or self._defaults.retry,
             metadata=node.metadata,
+            handler=self._handler(node, reader),
+            timeout=node.timeout or self._defaults.timeout,
         )
+
+    def _handler(self, node: Node, reader: Reader) -> NodeSpec | None:
+        """What runs when a node failed for good: a node of its own, which nothing leads to."""
+        body, defaults = node.error_handler or self._defaults.error_handler, self._defaults
+        if body is None:
+            return None
+        name = f"{HANDLER}{node.name}"
+        work = NodeWork(
+            name, self._scope, reader, body, needs_loop=body.sync is None, threaded=body.asyn is None
+        )
+        return NodeSpec(name=name, work=work, keys=reader.keys, retry=defaults.retry, timeout=defaults.timeout)
 
     def start(self, given: Schema) -> NodeSpec:
         """The hidden node that takes the input in."""

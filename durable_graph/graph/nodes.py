@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_origin
 
 from durable_graph.graph.branches import callee, command_targets
 from durable_graph.runtime.callables import INJECTABLE, Body, name_of
-from durable_graph.types import RetryPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
+    from durable_graph.caches import CachePolicy
+    from durable_graph.types import RetryPolicy, TimeoutPolicy
 
-__all__ = ["Action", "Node", "input_hint"]
+__all__ = ["Action", "Node", "NodeDefaults", "input_hint"]
 
 
 class _Invokes(Protocol):
@@ -33,7 +34,11 @@ Action: TypeAlias = "Callable[..., Any] | _Invokes | _AInvokes"
 
 @dataclass(slots=True)
 class Node:
-    """One node as it was added. `destinations` are where its Commands may lead, as far as they are declared."""
+    """One node as it was added.
+
+    destinations: where its Commands may lead, as far as they are declared; labels: what is written at these edges.
+    error_handler: what runs when it failed for good.   defer: it runs once nothing else would.
+    """
 
     name: str
     body: Body
@@ -41,12 +46,27 @@ class Node:
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     retry: tuple[RetryPolicy, ...] = ()
     destinations: tuple[str, ...] | None = None
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    error_handler: Body | None = None
+    timeout: TimeoutPolicy | None = None
+    cache: CachePolicy | None = None
+    defer: bool = False
 
     @classmethod
     def of(cls, name: str | None, action: Any, afunc: Any) -> Node:
         """Read what the user gave."""
         body = Body(action, afunc)
         return cls(name or name_of(action), body, destinations=command_targets(action))
+
+
+@dataclass(slots=True)
+class NodeDefaults:
+    """What `set_node_defaults` said: for every node that says nothing itself."""
+
+    retry: tuple[RetryPolicy, ...] = ()
+    timeout: TimeoutPolicy | None = None
+    cache: CachePolicy | None = None
+    error_handler: Body | None = None
 
 
 def input_hint(function: Any) -> Any:

@@ -32,7 +32,8 @@ class Body:
 
     __slots__ = ("asyn", "light", "sync", "takes_input", "target", "wants")
 
-    def __init__(self, target: Any, afunc: Callable[..., Any] | None = None) -> None:
+    def __init__(self, target: Any, afunc: Callable[..., Any] | None = None, *, more: tuple[str, ...] = ()) -> None:
+        """`more`: names of parameters that are injected here only."""
         self.target = target
         self.sync: Callable[..., Any] | None = None
         self.asyn: Callable[..., Any] | None = afunc
@@ -48,8 +49,8 @@ class Body:
             else:
                 self.sync = target
                 self.light = inspect.isfunction(target)
-            self.wants = _wants(target)
-            self.takes_input = _takes_input(target)
+            self.wants = _wants(target, (*INJECTABLE, *more))
+            self.takes_input = _takes_input(target, (*INJECTABLE, *more))
         else:
             what = f"{target!r} cannot be called: a node, router or hook is a function or an object with invoke()"
             raise InvalidGraphError(what)
@@ -76,6 +77,8 @@ def _inject(name: str, context: Any) -> Any:
         return context.runtime
     if name == "writer":
         return context.write
+    if name == "error":
+        return context.task.cause
     return context.shared.store
 
 
@@ -105,7 +108,7 @@ def _wants(target: Any, only: tuple[str, ...] = INJECTABLE) -> tuple[str, ...]:
     return tuple(name for name in only if name in found and found[name].kind in _KEYWORDS)
 
 
-def _takes_input(target: Any) -> bool:
+def _takes_input(target: Any, injected: tuple[str, ...]) -> bool:
     signature = _signature(target)
     if signature is None:
         return True
@@ -113,6 +116,6 @@ def _takes_input(target: Any) -> bool:
     for name, parameter in signature.parameters.items():
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             return True
-        if parameter.kind in positional and name not in INJECTABLE:
+        if parameter.kind in positional and name not in injected:
             return True
     return False
