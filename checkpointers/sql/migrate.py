@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HEAD", "State", "create", "inspect", "revisions", "upgrade"]
 
-HEAD: Final = "0001"
+HEAD: Final = "0002"
 """The newest revision; a test holds it against `migrations/`."""
 
 State: TypeAlias = Literal["fresh", "older", "ready"]

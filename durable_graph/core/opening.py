@@ -69,7 +69,9 @@ def check_request(request: Request, stored: StoredCheckpoint | None) -> None:
         UnfinishedRunError: new input, and the last run is not over.
     """
     if request.kind == "input":
-        if stored is not None and unfinished(stored) and not stored.past and request.on_unfinished != "abandon":
+        if stored is None or stored.past or request.nested:
+            return
+        if unfinished(stored) and request.on_unfinished != "abandon":
             raise _refusal(request, stored)
     elif stored is None and (request.kind == "continue" or request.resume is not MISSING):
         what = f"thread {request.thread!r} has no run that could go on, and no input was given"

@@ -58,20 +58,20 @@ def failure_of(tasks: Sequence[Task], request: Request, step: int) -> BaseExcept
     """What a failed step raises: the node's own exception, or a group of them where several nodes failed."""
     errors: list[BaseException] = []
     for task in tasks:
-        if task.error is not None:
+        if task.error is not None and task.handler is None:
             place = f"step {step}" + (f" of thread {request.thread!r}" if request.thread else "")
             tried = f", attempt {task.attempt}" if task.attempt > 1 else ""
             task.error.add_note(f"During task with name {task.name!r} and id {task.id!r} ({place}{tried}).")
             errors.append(task.error)
     if len(errors) == 1:
         return errors[0]
-    names = ", ".join(repr(task.name) for task in tasks if task.error is not None)
+    names = ", ".join(repr(task.name) for task in tasks if task.error is not None and task.handler is None)
     return BaseExceptionGroup(f"{len(errors)} tasks of step {step} failed: {names}", errors)
 
 
 def snapshot_payload(program: Program, request: Request, stored: StoredCheckpoint) -> dict[str, Any]:
     """The "checkpoints" payload of a checkpoint."""
-    shown = history.snapshot(program, request.thread, stored, live=False, copy=request.copy)
+    shown = history.snapshot(program, request.thread, stored, live=False, copy=request.copy, ns=request.ns)
     return {
         "config": shown.config,
         "parent_config": shown.parent_config,

@@ -39,12 +39,18 @@ if TYPE_CHECKING:
     from durable_graph.records import CallRecord, ErrorRecord, Write
     from durable_graph.types import Interrupt
 
-__all__ = ["OWNER", "PIN", "Outcome", "Run"]
+__all__ = ["OWNER", "PIN", "Outcome", "Run", "owner_of"]
 
 PIN: Final = "\0pin:"
 """Before a namespace: the key that says where the graph of this namespace stands, as [lane, seq]."""
 OWNER: Final = "\0owner"
 """In a graph inside another: the key that says for which checkpoint of that one it runs, as [lane, seq]."""
+
+
+def owner_of(stored: StoredCheckpoint) -> tuple[int, int] | None:
+    """(lane, seq) of the checkpoint for which a graph inside another one ran; None for the outermost graph."""
+    found = stored.values.get(OWNER)
+    return None if found is None else (found[0], found[1])
 
 
 class Outcome:
@@ -85,7 +91,7 @@ class Run:
         self.step = -1
         self.parent: Address | None = None
         self.address = Address(0, 0, 0)
-        self.answers: dict[str, Any] = {}
+        self.answers: dict[str, Any] = dict(request.answers)
         self.pins: dict[str, tuple[int, int]] = {}
         self.stateful: set[str] = set()
         self.directed: dict[str, tuple[int, int]] = {}
@@ -317,7 +323,7 @@ class Run:
         _, mark, number = task.path.partition("#")
         handler = Task(spec, f"{spec.name}{mark}{number}", task.origin, task.arg)
         handler.cause = NodeError(task.name, error)
-        task.failure = record
+        task.error, task.failure = error, record
         task.handler = handler
 
     def take_again(self) -> list[Task]:
@@ -433,7 +439,7 @@ class Run:
             changes = {key: change for key, change in changes.items() if key not in unstored}
         if self.migrated:
             changes, self.migrated = merge_changes(self.migrated, changes), {}
-        if request.owner != self._owner:
+        if request.nested and request.owner != self._owner:
             self._owner = request.owner
             changes = {**changes, OWNER: Change(list(request.owner or ()))}
         self._shown = record = StepRecord(

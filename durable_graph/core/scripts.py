@@ -16,7 +16,7 @@ from durable_graph.core import opening
 from durable_graph.core.applying import Blamed
 from durable_graph.core.effects import Cancel, Emit, Flush, Launch, Load, Persist, Receive, Script
 from durable_graph.core.interrupts import listing
-from durable_graph.core.run import Outcome, Run
+from durable_graph.core.run import Outcome, Run, owner_of
 from durable_graph.errors import UnfinishedRunError
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ __all__ = ["run_graph"]
 def run_graph(program: Program, request: Request) -> Script[Outcome]:
     """A whole call: read the thread, finish what is unfinished if that is wanted, run."""
     stored = (yield from Load()) if request.durable else None
+    if request.nested and stored is not None and (stored.past or owner_of(stored) == request.owner):
+        request = request.continuing()  # its task ran it before
     if request.kind == "input" and request.on_unfinished == "finish" and opening.unfinished(stored):
         stored = yield from _finish(program, request)
     run = Run(program, request, stored)

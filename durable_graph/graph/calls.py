@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from durable_graph.core.program import NodeNames, NodeSpec, Program
+    from durable_graph.core.control import RunControl
     from durable_graph.graph.lowering import Context
+    from durable_graph.graph.nesting import Nest
     from durable_graph.persistence.checkpointer import Checkpointer
 
 __all__ = ["Call", "make_call", "make_edit", "read_context", "taking"]
@@ -37,7 +39,8 @@ __all__ = ["Call", "make_call", "make_edit", "read_context", "taking"]
 @dataclass(slots=True)
 class Call:
     """One call, ready to run. `given` is the input as it was passed; `edits` are those of `update_state`, for each
-    superstep.
+    superstep. `nest`: where it runs inside another graph; `own`: the stream modes that the caller listens to himself,
+    with `subgraphs` also of graphs inside.
     """
 
     request: Request
@@ -47,6 +50,9 @@ class Call:
     context: Any
     given: Any
     edits: tuple[tuple[Edit, ...], ...] = ()
+    nest: Nest | None = None
+    own: frozenset[str] = frozenset()
+    subgraphs: bool = False
 
 
 def make_call(
@@ -62,6 +68,8 @@ def make_call(
     durability: Durability | None,
     on_unfinished: OnUnfinished,
     encode: Callable[[Any], bytes] | None,
+    nest: Nest | None = None,
+    control: RunControl | None = None,
 ) -> Call:
     """Check a call and put it into the engine's terms.
 
@@ -75,8 +83,10 @@ def make_call(
     _one_of("on_unfinished", on_unfinished, get_args(OnUnfinished))
     _known_nodes(program, interrupt_before, interrupt_after)
     durable = encode is not None
+    if nest is not None:
+        durability = nest.durability
     request = Request(
-        thread=configs.thread_of(config) if durable else "",
+        thread=configs.thread_of(config) if durable else "" if nest is None else nest.anonymous_thread,
         kind="input",
         limit=config.get("recursion_limit", configs.DEFAULT_RECURSION_LIMIT),
         copy=own,
@@ -89,6 +99,9 @@ def make_call(
         on_unfinished=on_unfinished,
         run_id=str(config.get("run_id") or secrets.token_hex(8)),
         metadata=_metadata(config, encode),
+        nested=nest is not None,
+        ns="" if nest is None else nest.ns,
+        control=control,
     )
     if given is None:
         request.kind = "continue"
@@ -100,9 +113,11 @@ def make_call(
         request,
         config,
         durability or "sync",
-        config["configurable"].get("checkpoint_id") if durable else None,
+        config["configurable"].get("checkpoint_id") if durable and nest is None else None,
         read_context(schemas, context),
         given,
+        nest=nest,
+        own=modes,
     )
 
 

@@ -18,8 +18,9 @@ from typing_extensions import TypeVar
 
 from durable_graph.core.editing import COPY, edit_thread
 from durable_graph.core.scripts import run_graph
-from durable_graph.errors import InternalError, InvalidConfigError
+from durable_graph.errors import InternalError, InvalidConfigError, NoCheckpointerError
 from durable_graph.graph.calls import Call, make_call, taking
+from durable_graph.graph.nesting import ainside, inherited, inside, nest_of
 from durable_graph.graph.outputs import read_listening, result_of
 from durable_graph.graph.threads import ThreadCalls
 from durable_graph.persistence.checkpointer import Checkpointer
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from durable_graph.caches import BaseCache
     from durable_graph.channels import BaseChannel
     from durable_graph.core.program import NodeNames, NodeSpec, Program
+    from durable_graph.core.control import RunControl
     from durable_graph.core.effects import Script
     from durable_graph.core.run import Outcome
     from durable_graph.core.streaming import Event
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from durable_graph.graph.outputs import Listening, Selection
     from durable_graph.langchain.callbacks import Bridge
     from durable_graph.records import Address
+    from durable_graph.runtime.nested import NestedSession
     from durable_graph.types import Command, Durability, OnUnfinished, StreamMode
 
 __all__ = ["CheckpointerLike", "CompiledStateGraph"]
@@ -55,11 +58,15 @@ ContextT = TypeVar("ContextT", default=None)
 InputT = TypeVar("InputT", default=StateT)
 OutputT = TypeVar("OutputT", default=StateT)
 
-CheckpointerLike: TypeAlias = "Checkpointer | str | os.PathLike[str] | None"
-"""A checkpointer, a URL such as "sqlite:///runs.db", or the path of a SQLite file."""
+CheckpointerLike: TypeAlias = "Checkpointer | str | os.PathLike[str] | bool | None"
+"""A checkpointer, a URL such as "sqlite:///runs.db", or the path of a SQLite file. For a graph inside a node: None (it
+starts anew for every task), True (it has a memory of its own in the thread), False (it stores nothing)."""
 
 ConfigLike: TypeAlias = "Mapping[str, Any] | None"
 Nodes: TypeAlias = "Sequence[str] | Literal['*'] | None"
+
+_ALWAYS_SEEN = frozenset({"custom"})
+"""Stream modes that show graphs inside nodes too, whether `subgraphs` was asked for or not."""
 
 _LANGCHAIN = "langchain_core.callbacks"
 """Loaded as soon as anybody has a callback handler or a Runnable; until then a run need not be told to LangChain."""
@@ -104,9 +111,10 @@ class CompiledStateGraph(ThreadCalls, Generic[StateT, ContextT, InputT, OutputT]
         self.store = store
         self.cache = cache
         self.debug = debug
-        self.checkpointer = _checkpointer(checkpointer)
+        self.memory = checkpointer if isinstance(checkpointer, bool) else None
+        self.checkpointer = None if isinstance(checkpointer, bool) else _checkpointer(checkpointer)
         self.config: dict[str, Any] = {"configurable": {}}
-        self._schemas = schemas
+        self.schemas = schemas
 
     def __repr__(self) -> str:
         nodes = ", ".join(name for name, spec in self.program.nodes.items() if not spec.hidden)
@@ -148,6 +156,8 @@ class CompiledStateGraph(ThreadCalls, Generic[StateT, ContextT, InputT, OutputT]
         interrupt_after: Nodes = None,
         durability: Durability | None = None,
         on_unfinished: OnUnfinished = "reject",
+        control: RunControl | None = None,
+        subgraphs: bool = False,
         version: Literal["v1", "v2"] = "v1",
     ) -> Any:
         """Run to the end, or to where the run stops, and return the output.
@@ -156,8 +166,8 @@ class CompiledStateGraph(ThreadCalls, Generic[StateT, ContextT, InputT, OutputT]
             The output keys. Where a node asked, "__interrupt__" holds the open interrupts. version "v2": a
             `GraphOutput`. With another `stream_mode`: the list of its events.
         """
-        shown = (stream_mode, version, output_keys)
-        rules = (interrupt_before, interrupt_after, durability, on_unfinished)
+        shown = (stream_mode, version, output_keys, subgraphs)
+        rules = (interrupt_before, interrupt_after, durability, on_unfinished, control)
         listening, call = self._call(input, config, shown, context, rules)
         if stream_mode != "values":
             return list(self._parts(call, listening))
@@ -180,11 +190,13 @@ class CompiledStateGraph(ThreadCalls, Generic[StateT, ContextT, InputT, OutputT]
         interrupt_after: Nodes = None,
         durability: Durability | None = None,
         on_unfinished: OnUnfinished = "reject",
+        control: RunControl | None = None,
+        subgraphs: bool = False,
         version: Literal["v1", "v2"] = "v1",
     ) -> Any:
         """Async `invoke`."""
-        shown = (stream_mode, version, output_keys)
-        rules = (interrupt_before, interrupt_after, durability, on_unfinished)
+        shown = (stream_mode, version, output_keys, subgraphs)
+        rules = (interrupt_before, interrupt_after, durability, on_unfinished, control)
         listening, call = self._call(input, config, shown, context, rules)
         if stream_mode != "values":
             return [listening.part(event) async for events in self._aevents(call) for event in events]
@@ -205,6 +217,8 @@ class CompiledStateGraph(ThreadCalls, Generic[StateT, ContextT, InputT, OutputT]
         interrupt_after: Nodes = None,
         durability: Durability | None = None,
         on_unfinished: OnUnfinished = "reject",
+        control: RunControl | None = None,
+        subgraphs: bool = False,
         version: Literal["v1", "v2"] = "v1",
     ) -> Iterator[Any]:
         """Run and yield events as they happen.
@@ -212,8 +226,8 @@ class CompiledStateGraph(ThreadCalls, Generic[StateT, ContextT, InputT, OutputT]
         One mode yields payloads; a list of modes yields (mode, payload). version "v2" yields `StreamPart`s. Closing
         the stream early stops the run after what was yielded; the thread can be resumed.
         """
-        shown = (stream_mode, version, output_keys)
-        rules = (interrupt_before, interrupt_after, durability, on_unfinished)
+        shown = (stream_mode, version, output_keys, subgraphs)
+        rules = (interrupt_before, interrupt_after, durability, on_unfinished, control)
         listening, call = self._call(input, config, shown, context, rules)
         return self._parts(call, listening)
 
@@ -234,11 +248,13 @@ class CompiledStateGraph(ThreadCalls, Generic[StateT, ContextT, InputT, OutputT]
         interrupt_after: Nodes = None,
         durability: Durability | None = None,
         on_unfinished: OnUnfinished = "reject",
+        control: RunControl | None = None,
+        subgraphs: bool = False,
         version: Literal["v1", "v2"] = "v1",
     ) -> AsyncIterator[Any]:
         """Async `stream`."""
-        shown = (stream_mode, version, output_keys)
-        rules = (interrupt_before, interrupt_after, durability, on_unfinished)
+        shown = (stream_mode, version, output_keys, subgraphs)
+        rules = (interrupt_before, interrupt_after, durability, on_unfinished, control)
         listening, call = self._call(input, config, shown, context, rules)
         running = self._aevents(call)
         try:
@@ -316,39 +332,49 @@ class CompiledStateGraph(ThreadCalls, Generic[StateT, ContextT, InputT, OutputT]
         return configs.normalise(config, strict=self.program.strict)
 
     def _result(self, outcome: Outcome, version: str = "v1", selection: Selection = None) -> Any:
-        return result_of(self.program, self._schemas.output, outcome, version, selection)
+        return result_of(self.program, self.schemas.output, outcome, version, selection)
 
     def _call(
         self,
         given: Any,
         config: ConfigLike,
-        shown: tuple[Any, str, str | Sequence[str] | None],
+        shown: tuple[Any, str, str | Sequence[str] | None, bool],
         context: Any,
-        rules: tuple[Nodes, Nodes, Durability | None, OnUnfinished],
+        rules: tuple[Nodes, Nodes, Durability | None, OnUnfinished, RunControl | None],
     ) -> tuple[Listening, Call]:
-        before, after, durability, on_unfinished = rules
-        listening = read_listening(self.program, *shown, self._schemas.output)
+        before, after, durability, on_unfinished, control = rules
+        *modes, subgraphs = shown
+        listening = read_listening(self.program, *modes, self.schemas.output, subgraphs=subgraphs)
         passed = self._normalise(config)
         if _LANGCHAIN in sys.modules:
             from durable_graph.langchain.callbacks import without_default_limit
 
             without_default_limit(passed)
+        nest = nest_of(passed, memory=self.memory)
+        passed = configs.merge(self.config, passed)
+        if nest is None and self.memory:
+            what = f"graph {self.name!r} was compiled with checkpointer=True and is not called inside a node"
+            raise NoCheckpointerError(what, cure="Compile the outermost graph with a checkpointer of its own.")
+        durable = self.checkpointer is not None if nest is None else nest.durable
         call = make_call(
             self.program,
-            self._schemas,
+            self.schemas,
             given,
-            configs.merge(self.config, passed),
+            passed if nest is None else inherited(nest, passed),
             modes=listening.modes,
             context=context,
             interrupt_before=_names(before),
             interrupt_after=_names(after),
             durability=durability,
             on_unfinished=on_unfinished,
-            encode=CODEC.encode if self.checkpointer is not None else None,
+            encode=CODEC.encode if durable else None,
+            nest=nest,
+            control=control,
         )
+        call.subgraphs = subgraphs
         return listening, call
 
-    def _begin(self, call: Call, bridge: Bridge | None) -> tuple[RunContext, Session | None]:
+    def _begin(self, call: Call, bridge: Bridge | None) -> tuple[RunContext, Session | NestedSession | None]:
         shared = RunContext(
             self.program,
             call.config,
@@ -357,7 +383,13 @@ class CompiledStateGraph(ThreadCalls, Generic[StateT, ContextT, InputT, OutputT]
             self.store,
         )
         shared.bridge = bridge
+        shared.cache = self.cache
+        shared.below = call.own if call.subgraphs else call.own & _ALWAYS_SEEN
         call.request.began = shared.watch
+        if call.nest is not None:
+            session = shared.session = call.nest.session()
+            call.nest.prepare(call, shared)
+            return shared, session
         if self.checkpointer is None:
             return shared, None
         shared.session = Session(
@@ -408,14 +440,16 @@ class CompiledStateGraph(ThreadCalls, Generic[StateT, ContextT, InputT, OutputT]
 
     def _events(self, call: Call) -> Generator[Sequence[Event], None, Outcome]:
         if _LANGCHAIN not in sys.modules:
-            return self._tries(call, None)
-        bridge = self._bridge(call)
-        return bridge.watch(self._tries(call, bridge))
+            running = self._tries(call, None)
+        else:
+            bridge = self._bridge(call)
+            running = bridge.watch(self._tries(call, bridge))
+        return running if call.nest is None else inside(call.nest, call, running)
 
     def _tries(self, call: Call, bridge: Bridge | None) -> Generator[Sequence[Event], None, Outcome]:
         for _ in range(_TRIES):
             shared, session = self._begin(call, bridge)
-            live, limit = "custom" in call.request.modes, call.config.get("max_concurrency")
+            live, limit = bool(shared.below or call.own & _ALWAYS_SEEN), call.config.get("max_concurrency")
             driver = BlockingDriver(shared, session, live=live, limit=limit)
             try:
                 return (yield from driver.drive(run_graph(self.program, call.request)))
@@ -426,16 +460,18 @@ class CompiledStateGraph(ThreadCalls, Generic[StateT, ContextT, InputT, OutputT]
     def _aevents(self, call: Call, outcome: list[Outcome] | None = None) -> AsyncGenerator[Sequence[Event], None]:
         outcome = [] if outcome is None else outcome
         if _LANGCHAIN not in sys.modules:
-            return self._atries(call, None, outcome)
-        bridge = self._bridge(call)
-        return bridge.awatch(self._atries(call, bridge, outcome), outcome)
+            running = self._atries(call, None, outcome)
+        else:
+            bridge = self._bridge(call)
+            running = bridge.awatch(self._atries(call, bridge, outcome), outcome)
+        return running if call.nest is None else ainside(call.nest, call, running, outcome)
 
     async def _atries(
         self, call: Call, bridge: Bridge | None, outcome: list[Outcome]
     ) -> AsyncGenerator[Sequence[Event], None]:
         for _ in range(_TRIES):
             shared, session = self._begin(call, bridge)
-            live, limit = "custom" in call.request.modes, call.config.get("max_concurrency")
+            live, limit = bool(shared.below or call.own & _ALWAYS_SEEN), call.config.get("max_concurrency")
             driver = AsyncDriver(shared, session, live=live, limit=limit)
             running = driver.drive(run_graph(self.program, call.request))
             try:
@@ -451,7 +487,7 @@ class CompiledStateGraph(ThreadCalls, Generic[StateT, ContextT, InputT, OutputT]
         raise _never_ours(call)
 
 
-def _checkpointer(given: CheckpointerLike) -> Checkpointer | None:
+def _checkpointer(given: Checkpointer | str | os.PathLike[str] | None) -> Checkpointer | None:
     if given is None or isinstance(given, Checkpointer):
         return given
     from durable_graph.persistence.registry import resolve_checkpointer
@@ -467,7 +503,7 @@ def _names(given: Nodes) -> NodeNames:
 
 def _quiet(call: Call) -> Call:
     """The same call without listeners: nothing is made that nobody sees."""
-    call.request.modes = frozenset()
+    call.request.modes = call.own = frozenset()
     return call
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from durable_graph.core.identity import HANDLER
 from durable_graph.core.program import Join, NodeSpec, Program
 from durable_graph.core.versions import stamp
+from durable_graph.graph.subgraph import GraphNode
 from durable_graph.persistence.annotations import register_annotations
 from durable_graph.runtime.callables import Body
 from durable_graph.runtime.work import BranchWork, NodeWork, Reader, Scope
@@ -170,15 +171,16 @@ class _Maker:
         """A node of the user's."""
         reader = self._reader(schema)
         branches = self._branches(node.name, schema)
-        bodies = [node.body, *(branch.body for branch in branches)]
+        body = self._body(node)
+        bodies = [body, *(branch.body for branch in branches)]
         work = NodeWork(
             node.name,
             self._scope,
             reader,
-            node.body,
+            body,
             branches,
             needs_loop=any(body.sync is None for body in bodies),
-            threaded=node.body.asyn is None and all(body.sync is not None for body in bodies),
+            threaded=body.asyn is None and all(body.sync is not None for body in bodies),
         )
         return NodeSpec(
             name=node.name,
@@ -192,6 +194,14 @@ class _Maker:
             handler=self._handler(node, reader),
             timeout=node.timeout or self._defaults.timeout,
         )
+
+    def _body(self, node: Node) -> Body:
+        from durable_graph.graph.compiled import CompiledStateGraph
+
+        target = node.body.target
+        if not isinstance(target, CompiledStateGraph):
+            return node.body
+        return Body(GraphNode(target, None if self._scope.root else self._channels))
 
     def _handler(self, node: Node, reader: Reader) -> NodeSpec | None:
         """What runs when a node failed for good: a node of its own, which nothing leads to."""

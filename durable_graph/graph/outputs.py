@@ -31,7 +31,7 @@ class Listening:
     """What a stream shows and in which shape.
 
     several: modes came as a list, so parts name their mode.   output: the schema of what the values are.
-    selection: which keys "values" and "updates" show.
+    selection: which keys "values" and "updates" show.   subgraphs: parts name the graph inside that they come from.
     """
 
     modes: frozenset[str]
@@ -39,23 +39,26 @@ class Listening:
     version: str
     selection: Selection
     output: Schema
+    subgraphs: bool = False
 
     def part(self, event: Event) -> Any:
         """One event in the shape that was asked for. Debug events say when they were shown; the core knows no clock."""
-        mode, payload, *below = event
+        mode, payload, *rest = event
+        ns: tuple[str, ...] = rest[0] if rest else ()
         if mode == "debug":
             payload = {**payload, "timestamp": datetime.now(UTC).isoformat()}
-        if self.selection is not None:
+        if self.selection is not None and not ns:
             payload = _selected(mode, payload, self.selection)
         if self.version == "v1":
-            return (mode, payload) if self.several else payload
-        part: dict[str, Any] = {"type": mode, "ns": (), "data": payload}
+            shown = (mode, payload) if self.several else (payload,)
+            return (ns, *shown) if self.subgraphs else shown if self.several else payload
+        part: dict[str, Any] = {"type": mode, "ns": ns, "data": payload}
         if mode == "values":
             part["interrupts"] = ()
             if isinstance(payload, dict) and "__interrupt__" in payload:
                 payload = dict(cast("dict[str, Any]", payload))
                 part["interrupts"] = payload.pop("__interrupt__")
-            part["data"] = _instance_of(self.output, payload)
+            part["data"] = payload if ns else _instance_of(self.output, payload)
         return part
 
 
@@ -83,7 +86,13 @@ def _narrowed(update: Any, wanted: tuple[str, ...]) -> Any:
 
 
 def read_listening(
-    program: Program, stream_mode: Any, version: str, output_keys: str | Sequence[str] | None, output: Schema
+    program: Program,
+    stream_mode: Any,
+    version: str,
+    output_keys: str | Sequence[str] | None,
+    output: Schema,
+    *,
+    subgraphs: bool = False,
 ) -> Listening:
     """Check what a caller wants to see.
 
@@ -99,7 +108,7 @@ def read_listening(
     if version not in ("v1", "v2"):
         what = f"unknown stream version {version!r}; known: v1, v2"
         raise InvalidConfigError(what)
-    return Listening(frozenset(modes), several, version, read_selection(program, output_keys), output)
+    return Listening(frozenset(modes), several, version, read_selection(program, output_keys), output, subgraphs)
 
 
 def read_selection(program: Program, output_keys: str | Sequence[str] | None) -> Selection:

@@ -34,7 +34,7 @@ class ThreadCalls(ABC):
     program: Program
     checkpointer: Checkpointer | None
     config: dict[str, Any]
-    _schemas: Context
+    schemas: Context
 
     # --- looking at threads -------------------------------------------------------------------------------------------
 
@@ -148,4 +148,4 @@ class ThreadCalls(ABC):
         return configs.merge(self.config, self._normalise(config))
 
     def _edit_call(self, config: Mapping[str, Any], supersteps: Sequence[Sequence[StateUpdate]]) -> Call:
-        return make_edit(self.program, self._schemas, self._merged(config), supersteps, self.checkpointer)
+        return make_edit(self.program, self.schemas, self._merged(config), supersteps, self.checkpointer)

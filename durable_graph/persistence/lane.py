@@ -80,6 +80,11 @@ class LaneWriter:
         return self._line.seq
 
     @property
+    def at_tip(self) -> bool:
+        """Whether nothing follows the newest checkpoint known here, so that it can be appended to."""
+        return self._tip
+
+    @property
     def address(self) -> Address | None:
         """Where the newest checkpoint is; for a new branch, the one it starts from; None when there is none."""
         return None if self._line.place is None else Address(*self._line.place)

@@ -2,7 +2,8 @@
 
 One task and nobody listening: it is awaited inline. Several: an asyncio task each, or `max_concurrency` slots. Sync
 nodes run in OS threads of the warm pool, with their context. Commits go to the committer's thread; the loop never waits
-for a disk.
+for a disk. A task with a time limit has an asyncio task or OS thread of its own, which is left behind when the time is
+over.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from durable_graph.errors import ThreadBusy
 from durable_graph.runtime import owner, pool
 from durable_graph.runtime.attempt import attempt, perform
 from durable_graph.runtime.blocking import RunAbandoned, call_here, retry_delay
+from durable_graph.runtime.deadlines import StepLimit, TimedAttempt, Watch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
@@ -66,6 +68,7 @@ class AsyncDriver:
         self._delayed: dict[Task, asyncio.Task[Any] | None] = {}
         self._threads = 0
         self._slots = 0
+        self._step = None if shared.program.step_timeout is None else StepLimit(shared.program.step_timeout)
         self._handlers: dict[type[Effect[Any]], Callable[[Any], Any]] = {
             Load: self._load,
             Persist: self._persist,
@@ -171,8 +174,10 @@ class AsyncDriver:
 
     async def _launch(self, effect: Launch) -> Sequence[Mail]:
         tasks = effect.tasks
+        if self._step is not None:
+            self._step.launch(self._shared.run)
         if not (tasks[1:] or self._live or self._running or self._threads or tasks[0].spec.work.threaded):
-            if tasks[0].delay:
+            if tasks[0].delay or tasks[0].timeout or self._step:
                 return (await self._perform(tasks[0]),)
             return (await _in_own_context(aperform(tasks[0], self._shared)),)
         if self._limit is not None:
@@ -181,11 +186,13 @@ class AsyncDriver:
                 self._slots += 1
                 self._spawn(self._slot())
         else:
-            threaded = [task for task in tasks if task.spec.work.threaded and not task.delay]
+            threaded = [
+                task for task in tasks if task.spec.work.threaded and not (task.delay or task.timeout or self._step)
+            ]
             self._waiting.extend(threaded)
             self._start_threads(len(threaded))
             for task in tasks:
-                if not task.spec.work.threaded or task.delay:
+                if not task.spec.work.threaded or task.delay or task.timeout or self._step:
                     self._spawn(self._alone(task))
         return ()
 
@@ -201,7 +208,7 @@ class AsyncDriver:
 
     async def _alone(self, task: Task) -> None:
         """One task in an asyncio task, and so a context, of its own."""
-        plain = not (task.delay or task.spec.work.threaded)
+        plain = not (task.delay or task.spec.work.threaded or task.timeout or self._step)
         await self._one(aperform(task, self._shared) if plain else self._perform(task))
         self._running.discard(asyncio.current_task())
 
@@ -219,13 +226,26 @@ class AsyncDriver:
         if task.delay:
             self._delayed[task] = asyncio.current_task()
             try:
-                await asyncio.sleep(retry_delay(task))
+                delay = retry_delay(task)
+                await asyncio.sleep(delay if self._step is None else self._step.within(task, delay))
             finally:
                 del self._delayed[task]
             task.delay = 0.0
+        if task.timeout or self._step:
+            return await self._in_time(task)
         if task.spec.work.threaded:
             return await in_thread(lambda: perform(task, self._shared, call_here))
         return await _in_own_context(aperform(task, self._shared))
+
+    async def _in_time(self, task: Task) -> Mail:
+        """One attempt under a time limit: its mail, or that its time was over."""
+        watch = Watch(task, self._step)
+        if (over := watch.expire()) is not None:  # the step was, before the attempt began
+            return over
+        timed = TimedAttempt(self._loop, watch, self._put_from_thread)
+        if task.spec.work.threaded:
+            return await timed.in_thread(self._shared)
+        return await timed.on_loop(aperform(task, self._shared, watch))
 
     def _start_threads(self, count: int) -> None:
         more = min(count, pool.LIMIT - self._threads)
@@ -311,19 +331,20 @@ class AsyncDriver:
             return  # the loop is closed: the run was broken off and nobody waits for this mail
 
 
-async def aperform(task: Task, shared: RunContext) -> Mail:
+async def aperform(task: Task, shared: RunContext, watch: Watch | None = None) -> Mail:
     """Run a task here, awaiting what is async."""
-    steps = attempt(task, shared)
+    steps = attempt(task, shared, watch)
     if shared.bridge is not None:
         steps = shared.bridge.follow(task, steps)
     try:
         body, args, keywords = next(steps)
         while True:
             try:
-                result = await acall(body, args, keywords)
+                result = await (acall(body, args, keywords) if watch is None else _acall(watch, body, args, keywords))
             except BaseException as error:
                 current = asyncio.current_task()
-                if isinstance(error, asyncio.CancelledError) and current is not None and current.cancelling():
+                cancelled = isinstance(error, asyncio.CancelledError) and current is not None and current.cancelling()
+                if cancelled and (watch is None or not watch.given_up):
                     steps.close()
                     raise
                 body, args, keywords = steps.throw(error)  # the attempt decides what it means
@@ -363,6 +384,20 @@ async def acall(body: Body, args: tuple[Any, ...], keywords: Any) -> Any:
     if body.light:
         return sync(*args, **(keywords or {}))
     return await in_thread(lambda: sync(*args, **(keywords or {})))
+
+
+async def _acall(watch: Watch, body: Body, args: tuple[Any, ...], keywords: Any) -> Any:
+    """`acall` in an attempt under a time limit."""
+    if body.asyn is not None:
+        return await watch.acall(body, args, keywords)
+    if body.light:
+        return watch.call(body, args, keywords)
+
+    def call() -> Any:
+        watch.occupy()
+        return watch.call(body, args, keywords)
+
+    return await in_thread(call)
 
 
 async def in_thread(job: Callable[[], T]) -> T:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from durable_graph.core.mail import Failed, Finished, Interrupted
 from durable_graph.core.reports import error_record
-from durable_graph.errors import GraphInterrupt, NodeCancelledError
+from durable_graph.errors import GraphInterrupt, NodeCancelledError, ParentCommand
 from durable_graph.runtime.context import CURRENT, TaskContext
 from durable_graph.runtime.work import Result
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from durable_graph.core.planning import Task
     from durable_graph.runtime.callables import Body
     from durable_graph.runtime.context import RunContext
+    from durable_graph.runtime.deadlines import Watch
     from durable_graph.runtime.work import NodeWork
 
 __all__ = ["attempt", "perform"]
@@ -30,10 +31,14 @@ __all__ = ["attempt", "perform"]
 _PASS_THROUGH = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
-def attempt(task: Task, shared: RunContext) -> Generator[tuple[Body, tuple[Any, ...], Any], Any, Mail]:
-    """Run a task once. CURRENT is set while the user's code runs."""
+def attempt(
+    task: Task, shared: RunContext, watch: Watch | None = None
+) -> Generator[tuple[Body, tuple[Any, ...], Any], Any, Mail]:
+    """Run a task once, under the time limits of `watch`. CURRENT is set while the user's code runs."""
     work: NodeWork = task.spec.work
     context = TaskContext(task, shared)
+    if watch is not None:
+        watch.bind(context)
     timed = shared.timed
     started = time.time() if timed else 0.0
     token = CURRENT.set(context)
@@ -57,6 +62,11 @@ def attempt(task: Task, shared: RunContext) -> Generator[tuple[Body, tuple[Any, 
                 result.take_route(branch, answer)
     except _PASS_THROUGH:
         raise
+    except ParentCommand as said:
+        try:
+            result.take_from_below(said.commands)
+        except Exception as error:  # noqa: BLE001 - reported by mail
+            return _unhappy(task, context, error, started)
     except BaseException as error:  # noqa: BLE001 - whatever a node raises is reported by mail
         return _unhappy(task, context, error, started)
     finally:
@@ -74,6 +84,9 @@ def _unhappy(task: Task, context: TaskContext, error: BaseException, started: fl
     """An attempt that raised: it waits for a human, or it failed."""
     duration = time.time() - started if started else 0.0
     asked = context.asked
+    if context.watch is not None and context.watch.error is not None:  # this is what it ended with for all others
+        error = context.watch.error
+        return Failed(task, error, error_record(error), (), started, duration)
     if isinstance(error, BaseExceptionGroup):
         error = _without_interrupts(cast("BaseExceptionGroup[BaseException]", error))
     if isinstance(error, asyncio.CancelledError):  # who cancels a run does not come by here
@@ -93,9 +106,9 @@ def _without_interrupts(group: BaseExceptionGroup[BaseException]) -> BaseExcepti
     return GraphInterrupt() if rest is None else rest
 
 
-def perform(task: Task, shared: RunContext, call: Any) -> Mail:
+def perform(task: Task, shared: RunContext, call: Any, watch: Watch | None = None) -> Mail:
     """Run a task in this OS thread; `call(body, args, keywords)` makes one call of the user's code."""
-    steps = attempt(task, shared)
+    steps = attempt(task, shared, watch)
     if shared.bridge is not None:
         steps = shared.bridge.follow(task, steps)
     try:

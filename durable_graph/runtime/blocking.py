@@ -1,7 +1,8 @@
 """The sync driver: performs the effects of a script with OS threads.
 
 One task and nobody listening: it runs inline, in the caller's OS thread. Several: workers of the warm pool pull them
-from one queue. Async code runs on the private loop.
+from one queue. Async code runs on the private loop. A task with a time limit always goes to a worker, so that the
+driver can go on without it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from durable_graph.core.effects import Cancel, Emit, Flush, Launch, Load, Persist, Receive
 from durable_graph.runtime import pool, private_loop
 from durable_graph.runtime.attempt import perform
+from durable_graph.runtime.deadlines import StepLimit, Watch, perform_in_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -54,9 +56,11 @@ class BlockingDriver:
         self._outbox: Outbox | None = None
         self._live = live
         self._limit = min(limit or pool.LIMIT, pool.LIMIT)
-        self._inbox: SimpleQueue[Mail | BaseException] = SimpleQueue()
+        self._inbox: SimpleQueue[Mail | BaseException | Watch] = SimpleQueue()  # a Watch: an attempt under it began
         self._waiting: deque[Task] = deque()
         self._later: list[tuple[float, int, Task]] = []
+        self._watches: list[Watch] = []
+        self._step = None if shared.program.step_timeout is None else StepLimit(shared.program.step_timeout)
         self._workers = 0
         self._lock = threading.Lock()
         self._handlers: dict[type[Effect[Any]], Callable[[Any], Any]] = {
@@ -136,7 +140,9 @@ class BlockingDriver:
         for task in tasks:
             if task.spec.work.needs_loop:
                 private_loop.check_no_loop_here(task.name)
-        if not (tasks[1:] or self._live or self._workers or self._later):
+        if self._step is not None:
+            self._step.launch(self._shared.run)
+        if not (tasks[1:] or self._live or self._workers or self._later or tasks[0].timeout or self._step):
             task = tasks[0]
             if task.delay:
                 time.sleep(retry_delay(task))
@@ -146,7 +152,8 @@ class BlockingDriver:
         ready: list[Task] = []
         for task in tasks:
             if task.delay:
-                heapq.heappush(self._later, (now + retry_delay(task), id(task), task))
+                delay = retry_delay(task) if self._step is None else self._step.within(task, retry_delay(task))
+                heapq.heappush(self._later, (now + delay, id(task), task))
             else:
                 ready.append(task)
         self._start(ready)
@@ -173,11 +180,29 @@ class BlockingDriver:
                 self._workers += grow
             if grow:
                 pool.submit(lambda: self._work(context))
+            if task.timeout or self._step:
+                if self._work_in_time(task, context):
+                    continue
+                return
             try:
                 mail: Mail | BaseException = context.copy().run(perform, task, self._shared, call_here)
             except BaseException as error:  # noqa: BLE001 - SystemExit in a node: the driver raises it
                 mail = error
             self._inbox.put(mail)
+
+    def _work_in_time(self, task: Task, context: contextvars.Context) -> bool:
+        """One attempt under a time limit. False when it was given up: then this worker counts no more."""
+        watch = Watch(task, self._step)
+        answer = watch.expire()  # the step may be over before it begins
+        if answer is not None:
+            self._inbox.put(answer)
+            return True
+        _ = watch.begin()
+        self._inbox.put(watch)
+        answer = context.copy().run(perform_in_time, watch, self._shared)
+        if answer is not None:
+            self._inbox.put(answer)
+        return not watch.given_up
 
     def _cancel(self, _: Cancel) -> list[Task]:
         with self._lock:
@@ -187,31 +212,79 @@ class BlockingDriver:
         return taken
 
     def _receive(self, effect: Receive) -> list[Mail]:
-        mails = [] if not effect.wait else [self._wait()]
+        found: list[Any] = [] if not effect.wait else [self._wait()]
         while True:
             try:
-                mails.append(self._inbox.get_nowait())
+                found.append(self._inbox.get_nowait())
             except Empty:
                 break
-        for mail in mails:
+        watches: list[Watch] = []
+        for mail in found:
             if isinstance(mail, BaseException):
                 raise mail
-        return mails  # type: ignore[return-value] # pyright: ignore[reportReturnType] - exceptions were raised above
+            if type(mail) is Watch:
+                watches += (mail,)
+        if watches:
+            self._watches += watches
+            found = [mail for mail in found if type(mail) is not Watch]
+        return found
 
     def _wait(self) -> Mail | BaseException:
         while True:
-            if not self._later:
-                return self._inbox.get()
-            now = time.monotonic()
-            if self._later[0][0] <= now:
-                task = heapq.heappop(self._later)[2]
-                task.delay = 0.0
+            if self._later or self._watches or self._step:
+                try:
+                    found = self._inbox.get(timeout=self._do_what_is_due())
+                except Empty:
+                    continue
+            else:
+                found = self._inbox.get()
+            if type(found) is not Watch:
+                return found
+            self._watches += (found,)
+
+    def _do_what_is_due(self) -> float | None:
+        """Start what had to wait, give up what took too long. Seconds until the next such thing; None: nothing is."""
+        times: list[float] = []
+        step = self._step
+        if step is not None and not step.rung:
+            if step.over:
+                self._give_up_waiting(step)
+            else:
+                times.append(step.left)
+        now = time.monotonic()
+        while self._later and self._later[0][0] <= now:
+            task = heapq.heappop(self._later)[2]
+            task.delay = 0.0
+            self._start([task])
+        if self._later:
+            times.append(self._later[0][0] - now)
+        watching: list[Watch] = []
+        for watch in self._watches:
+            answer = watch.expire()
+            if answer is not None:
+                self._inbox.put(answer)
+                self._replace_worker()
+            elif not watch.ended:
+                watching.append(watch)
+                times.append(watch.deadline()[0] - now)
+        self._watches = watching
+        return min(max(min(times), 0.0), threading.TIMEOUT_MAX) if times else None
+
+    def _give_up_waiting(self, step: StepLimit) -> None:
+        """The time of the step is over for what has not even begun."""
+        step.rung = True
+        for task in self._cancel(Cancel()):
+            answer = Watch(task, step).expire()
+            if answer is not None:
+                self._inbox.put(answer)
+            else:
                 self._start([task])
-                continue
-            try:
-                return self._inbox.get(timeout=self._later[0][0] - now)
-            except Empty:
-                continue
+
+    def _replace_worker(self) -> None:
+        """The worker of an attempt that was given up is nobody's; another one does what it would have done next."""
+        with self._lock:
+            self._workers -= 1
+        self._start(())
 
 
 def call_here(body: Body, args: tuple[Any, ...], keywords: Any) -> Any:

@@ -6,16 +6,16 @@ OS threads it starts with the same context) find it.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Generic, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, cast
 
 from typing_extensions import TypeVar
 
 from durable_graph.core import identity
-from durable_graph.core.interrupts import Questions
 from durable_graph.core.mail import Said
 from durable_graph.errors import (
     AttemptOver,
@@ -27,6 +27,7 @@ from durable_graph.errors import (
     shortened,
 )
 from durable_graph.persistence.isolation import own
+from durable_graph.runtime.questions import Asked
 from durable_graph.types import MISSING, StreamWriter
 
 if TYPE_CHECKING:
@@ -34,14 +35,22 @@ if TYPE_CHECKING:
     from durable_graph.core.planning import Task
     from durable_graph.core.program import Program
     from durable_graph.core.run import Run
+    from durable_graph.runtime.callables import Body
     from durable_graph.runtime.deadlines import Watch
+    from durable_graph.caches import BaseCache
+    from durable_graph.runtime.nested import NestedSession
     from durable_graph.runtime.session import Session
 
 __all__ = [
     "CURRENT",
+    "INSIDE",
+    "PREVIOUS",
+    "SAVED",
+    "Children",
     "ExecutionInfo",
     "RunContext",
     "Runtime",
+    "StepPlace",
     "TaskContext",
     "get_config",
     "get_runtime",
@@ -50,6 +59,45 @@ __all__ = [
 ]
 
 ContextT = TypeVar("ContextT", default=Any)
+
+PREVIOUS: Final = "__previous__"
+"""In the state of an entrypoint: what it saved for its next run, where that is not what it returned."""
+SAVED: Final = "__end__"
+"""In the state of an entrypoint: what it returned."""
+
+
+class StepPlace(Protocol):
+    """A recorded step. `path` names it among all steps of its task, those it is called in first; `order` is when it was
+    called, among them.
+    """
+
+    @property
+    def context(self) -> TaskContext:
+        """The attempt it runs in."""
+        ...
+
+    @property
+    def path(self) -> str:
+        """See above."""
+        ...
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """See above."""
+        ...
+
+
+class Children(Protocol):
+    """The tasks that an attempt started and that may still run. `ending` is called with it before the attempt ends."""
+
+    @property
+    def ending(self) -> Body:
+        """Waits for all of them."""
+        ...
+
+    def abandon(self) -> None:
+        """The attempt was cut short: nobody waits for them, and nothing they do from now on counts."""
+        ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -74,6 +122,7 @@ class Runtime(Generic[ContextT]):
         that step's own.
     heartbeat: to be called now and then by a node with an `idle_timeout`: it is alive. In an attempt that was given up
         it raises `AttemptOver`, so that the node ends.
+    previous: what an entrypoint saved in its last run on this thread; None in the first one, and in graphs.
     """
 
     context: ContextT = field(default=None)  # pyright: ignore[reportAssignmentType] - None where no context is used
@@ -82,6 +131,7 @@ class Runtime(Generic[ContextT]):
     execution_info: ExecutionInfo = field(default_factory=lambda: ExecutionInfo(""))
     key_source: Callable[[], str] = field(default=lambda: "", repr=False)
     heartbeat: Callable[[], None] = field(default=lambda: None, repr=False)
+    previous: Any = None
 
     @property
     def idempotency_key(self) -> str:
@@ -100,9 +150,28 @@ class RunContext:
     where their records are stored.   post: hands mail to the driver while the run goes on; None when nobody
     listens.   run: the run's decisions, once it began.   bridge: its `follow(task, steps)` goes around each
     attempt and tells LangChain of it; None while LangChain is not loaded.
+    session: the way to the store, None without one.   asking: encodes questions; None where nobody could answer.
+    parent: the attempt this run is inside of, None for a run of its own.   below: the stream modes that are wanted of
+    graphs inside.   crew: runs the tasks that its nodes call in OS threads; None until one does.
     """
 
-    __slots__ = ("bridge", "config", "context", "encode", "post", "program", "run", "session", "store", "timed")
+    __slots__ = (
+        "asking",
+        "below",
+        "bridge",
+        "cache",
+        "config",
+        "context",
+        "crew",
+        "encode",
+        "parent",
+        "post",
+        "program",
+        "run",
+        "session",
+        "store",
+        "timed",
+    )
 
     def __init__(
         self,
@@ -121,7 +190,12 @@ class RunContext:
         self.post: Callable[[Mail], None] | None = None
         self.run: Run | None = None
         self.bridge: Any = None
-        self.session: Session | None = None
+        self.session: Session | NestedSession | None = None
+        self.asking = encode
+        self.cache: BaseCache | None = None
+        self.parent: TaskContext | None = None
+        self.below: frozenset[str] = frozenset()
+        self.crew: Any = None
 
     def watch(self, run: Run) -> None:
         """The run began."""
@@ -134,15 +208,17 @@ class TaskContext:
     watch: its time limits, None without any.   over: it was given up, and nothing it does counts any more.
     """
 
-    __slots__ = ("_config", "_runtime", "asked", "numbers", "over", "rejected", "shared", "task", "watch")
+    __slots__ = ("_config", "_runtime", "asked", "children", "graphs", "numbers", "over", "rejected", "shared", "task", "watch")
 
     def __init__(self, task: Task, shared: RunContext) -> None:
         self.task = task
         self.shared = shared
         self.rejected: list[str] = []
-        self.asked: Questions | None = None
+        self.asked: Asked | None = None
+        self.children: Children | None = None
         self.numbers: dict[Any, int] = {}
         self.over = False
+        self.graphs = 0
         self.watch: Watch | None = None
         self._config: dict[str, Any] | None = None
         self._runtime: Runtime[Any] | None = None
@@ -206,14 +282,22 @@ class TaskContext:
             self.watch.alive(heartbeat=True)
 
     @property
-    def questions(self) -> Questions:
+    def namespace(self) -> str:
+        """Where this task is among graphs inside graphs: a config that says so comes from here."""
+        above = self.shared.run.request.ns if self.shared.run is not None else ""
+        return f"{above}|{self.task.path}" if above else self.task.path
+
+    @property
+    def questions(self) -> Asked:
         """`asked`, made when the first question comes."""
         if self.asked is None:
             run = self.shared.run
             task = self.task
             known = [*task.answered, *(one.id for one in task.interrupts)]
             edited = run is not None and run.edited
-            self.asked = Questions(task.id, run.answers if run is not None else {}, known, edited=edited)
+            asked = Asked(task.id, run.answers if run is not None else {}, known, edited=edited)
+            with _first_question:  # tasks of one node may ask at the same time
+                self.asked = self.asked or asked
         return self.asked
 
     @property
@@ -230,13 +314,20 @@ class TaskContext:
                 "langgraph_path": (task.path,),
                 "langgraph_checkpoint_ns": f"{task.name}:{task.id}",
             }
-            self._config = {**base, "metadata": metadata, "configurable": dict(base.get("configurable", {}))}
+            configurable = {**base.get("configurable", {}), "checkpoint_ns": self.namespace}
+            self._config = {**base, "metadata": metadata, "configurable": configurable}
             for key in ("run_id", "run_name"):  # they name the graph's run, not what a node calls with this config
                 _ = self._config.pop(key, None)
             for key in ("tags", "callbacks"):
                 if isinstance(base.get(key), list):
                     self._config[key] = [*base[key]]
         return self._config
+
+    @property
+    def previous(self) -> Any:
+        """What the entrypoint that runs here saved in its last run."""
+        values = self.shared.run.values if self.shared.run is not None else {}
+        return own(values.get(PREVIOUS, values.get(SAVED)))
 
     @property
     def runtime(self) -> Runtime[Any]:
@@ -261,11 +352,17 @@ class TaskContext:
                 execution_info=info,
                 key_source=self.durable_key,
                 heartbeat=self.heartbeat,
+                previous=self.previous,
             )
         return self._runtime
 
 
 CURRENT: ContextVar[TaskContext | None] = ContextVar("durable_graph_task", default=None)
+
+INSIDE: ContextVar[StepPlace | None] = ContextVar("durable_graph_step", default=None)
+"""The innermost recorded step."""
+
+_first_question = threading.Lock()
 
 
 def current(what: str) -> TaskContext:
@@ -331,21 +428,26 @@ def interrupt(value: Any, *, key: str | None = None, response_schema: Any = None
     """
     context = current("interrupt()")
     context.check()
-    encode = context.shared.encode
+    encode = context.shared.asking
     if encode is None:
         what = f"node {context.task.name!r} called interrupt(), but a run without a checkpointer can never go on"
         raise NoCheckpointerError(what)
     schema, check = _response_schema(response_schema)
     name = f"key\0{key}" if key is not None else _digest(value, encode, context.task.name)
-    found, answer = context.questions.ask(own(value), name, schema)
+    place = INSIDE.get()
+    asked = context.questions
+    found, answer = asked.ask(own(value), name, schema, place if place is None or place.context is context else None)
     if answer is MISSING:
-        raise GraphInterrupt(context.questions.open[-1:])
+        raise GraphInterrupt([one for one in asked.open if one.id == found])
     if check is None:
         return own(answer)
     try:
         return check(answer)
     except InvalidValueError as error:
-        context.rejected.append(found)
+        asked_in: TaskContext | None = context
+        while asked_in is not None:  # the answer is stored with the outermost run
+            asked_in.rejected.append(found)
+            asked_in = asked_in.shared.parent
         error.what = f"the answer to {shortened(value)} of node {context.task.name!r} does not fit: {error.what}"
         error.cure = "Answer again with a value that fits; the question is open as before."
         raise

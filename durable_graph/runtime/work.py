@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from durable_graph.core.applying import preview
@@ -113,7 +113,7 @@ class Result:
         self.work = work
         self.shared = shared
         self.writes: list[Write] = []
-        self.routes: list[str | Send] = []
+        self.routes: list[str | Send | Command[Any]] = []
 
     def take(self, output: Any) -> None:
         """Read what a node returned.
@@ -141,10 +141,16 @@ class Result:
         else:
             self._take_update(output)
 
+    def take_from_below(self, commands: Iterable[Command[Any]]) -> None:
+        """Read what a graph inside the node said to this one, or to one above it."""
+        for command in commands:
+            here = command.graph in (Command.PARENT, self.work.scope.graph)
+            self._take_command(replace(command, graph=None) if here else command)
+
     def _take_command(self, command: Command[Any]) -> None:
         if command.graph is not None:
-            what = f"node {self.work.name!r} returned {command!r}, but graph {self.work.scope.graph!r} has no parent"
-            raise InvalidUpdateError(what, cure="Leave `graph` out to address this graph.")
+            self._send_up(command)
+            return
         if command.resume is not MISSING:
             what = f"node {self.work.name!r} returned a Command with resume"
             raise InvalidUpdateError(what, cure="Pass Command(resume=...) as the input of invoke() or stream().")
@@ -153,6 +159,26 @@ class Result:
         goto: Any = command.goto
         for target in cast("list[Any]", goto) if isinstance(goto, list | tuple) else (goto,):
             self.route(target)
+
+    def _send_up(self, command: Command[Any]) -> None:
+        """A Command for a graph above: the run of this one ends with it."""
+        name, above, graphs = self.work.name, self.shared.parent, list[str]()
+        while above is not None:
+            graphs.append(above.task.spec.work.scope.graph)
+            above = above.shared.parent
+        if not graphs:
+            what = f"node {name!r} returned {command!r}, but graph {self.work.scope.graph!r} has no parent"
+            raise InvalidUpdateError(what, cure="Leave `graph` out to address this graph.")
+        if command.graph != Command.PARENT and command.graph not in graphs:
+            what = f"node {name!r} returned {command!r}, but no graph above is called {command.graph!r} (there is {graphs})"
+            raise InvalidUpdateError(what, cure="Write graph=Command.PARENT for the next one, or the name of one of them.")
+        if self.shared.encode is not None:
+            try:
+                _ = self.shared.encode(command)
+            except UnserializableValueError as error:
+                error.what = f"the Command of node {name!r} for a graph above cannot be stored: {error.what}"
+                raise
+        self.routes += (own(command),)
 
     def _take_update(self, update: Any) -> None:
         pairs = self.work.scope.read_update(update)

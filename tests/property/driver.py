@@ -180,7 +180,7 @@ class Driver:
         config = {"configurable": {"thread_id": THREAD}, "run_id": "r", **(config or {})}
         return make_call(
             self.graph.program,
-            self.graph._schemas,
+            self.graph.schemas,
             given,
             configs.normalise(config),
             modes=frozenset(self.modes),
@@ -201,7 +201,7 @@ class Driver:
         self.status = UNTOUCHED
         self.unsure = False
         if "custom" in self.modes:
-            self.shared.say = lambda task, data: self.said.append(Said(task, data))
+            self.shared.post = self.said.append
         call.request.began = self.shared.watch
         script = run_graph(self.graph.program, call.request)
         try:
