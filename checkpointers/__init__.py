@@ -1,10 +1,10 @@
-"""Where runs are kept: memory and SQLite.
+"""Where runs are kept: memory and SQLite; and what they remember and cache, in SQLite.
 
     from checkpointers import SqliteSaver
     graph.compile(checkpointer=SqliteSaver("runs.db"))
 
-One class serves sync and async callers; `MemorySaver` and `AsyncSqliteSaver` are the same classes under the names
-people know. A backend is imported when it is first named, so nobody pays for one that is not used.
+One class serves sync and async callers; `MemorySaver`, `AsyncSqliteSaver` and `AsyncSqliteStore` are the same classes
+under the names people know. A backend is imported when it is first named, so nobody pays for one that is not used.
 """
 
 from __future__ import annotations
@@ -15,14 +15,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from checkpointers.memory import InMemorySaver, MemorySaver
     from checkpointers.sqlite import AsyncSqliteSaver, SqliteSaver
+    from checkpointers.sqlite_cache import SqliteCache
+    from checkpointers.sqlite_store import AsyncSqliteStore, SqliteStore
 
-__all__ = ["AsyncSqliteSaver", "InMemorySaver", "MemorySaver", "SqliteSaver"]
+__all__ = [
+    "AsyncSqliteSaver",
+    "AsyncSqliteStore",
+    "InMemorySaver",
+    "MemorySaver",
+    "SqliteCache",
+    "SqliteSaver",
+    "SqliteStore",
+]
 
 _HOMES = {
     "AsyncSqliteSaver": "checkpointers.sqlite",
+    "AsyncSqliteStore": "checkpointers.sqlite_store",
     "InMemorySaver": "checkpointers.memory",
     "MemorySaver": "checkpointers.memory",
+    "SqliteCache": "checkpointers.sqlite_cache",
     "SqliteSaver": "checkpointers.sqlite",
+    "SqliteStore": "checkpointers.sqlite_store",
 }
 
 

@@ -310,6 +310,7 @@ class StoredCheckpoint:
     pending: what is known of the step after it: task path -> newest record (finished, failed or interrupted; from
     PENDING rows, and from the following checkpoint of the same lane when history is read).
     answers: interrupt id -> answer, without those rejected later.   calls: the recorded steps of its tasks.
+    directed: where graphs inside its tasks are to go on: namespace -> (lane, seq).
     renamed: path of a task -> the path under which it was stored, where its node has another name since.
     ran: the nodes that ran in the step that made it, where somebody asked.
     past: other checkpoints follow, or it is read for a branch: what goes on from it does so on a lane of its own.
@@ -324,6 +325,7 @@ class StoredCheckpoint:
     answers: dict[str, Any] = field(default_factory=dict[str, Any])
     calls: tuple[CallRecord, ...] = ()
     past: bool = False
+    directed: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     ran: tuple[str, ...] = ()
 

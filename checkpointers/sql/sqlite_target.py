@@ -17,9 +17,11 @@ from durable_graph.errors import InvalidConfigError
 if TYPE_CHECKING:
     import aiosqlite
 
+    from checkpointers.sql.sqlite_database import Synchronous
+
     Target: TypeAlias = str | os.PathLike[str] | sqlite3.Connection | aiosqlite.Connection
 
-__all__ = ["OPTIONS", "find_file"]
+__all__ = ["OPTIONS", "checked_synchronous", "checked_timeout", "find_file"]
 
 OPTIONS: Final = ("synchronous", "busy_timeout")
 _EXAMPLES: Final = 'Write "runs.db", "sqlite:///runs.db", "sqlite:////var/lib/app/runs.db" or ":memory:".'
@@ -47,8 +49,37 @@ def find_file(target: Target) -> tuple[str, dict[str, str]]:
         return os.path.realpath(_checked(os.fsdecode(cast("os.PathLike[str]", target)), repr(target))), {}
     except TypeError:
         raise InvalidConfigError(
-            f"SqliteSaver takes a path, a URL or a connection, not {type(target).__name__}.", cure=_EXAMPLES
+            f"A SQLite database is named by a path, a URL or a connection, not {type(target).__name__}.",
+            cure=_EXAMPLES,
         ) from None
+
+
+def checked_synchronous(value: str) -> Synchronous:
+    """The value of that option, from a call or a URL.
+
+    Raises:
+        InvalidConfigError: it is neither "FULL" nor "NORMAL".
+    """
+    if value == "FULL" or value == "NORMAL":  # noqa: PLR1714 - type checkers narrow this form
+        return value
+    raise InvalidConfigError(f"synchronous={value!r}: it is 'FULL' or 'NORMAL'.")
+
+
+def checked_timeout(value: float | str) -> float:
+    """The busy timeout in seconds, from a call or a URL.
+
+    Raises:
+        InvalidConfigError: no number of seconds, 0 or more.
+    """
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise InvalidConfigError(
+            f"busy_timeout={value!r}: it is a number of seconds, 0 or more.", cure="Pass e.g. 5.0."
+        )
+    return seconds
 
 
 def _from_text(text: str) -> tuple[str, dict[str, str]]:

@@ -101,6 +101,9 @@ TABLES: Final = {
     "thread": frozenset({"no", "key", "epoch", "owner", "status"}),
     "lane": frozenset({"thread", "lane", "ns", "parent_lane", "parent_seq"}),
     "record": frozenset({"thread", "lane", "part", "seq", "kind", "data"}),
+    "item": frozenset({"namespace", "key", "value", "created_at", "updated_at", "expires", "ttl"}),
+    "vector": frozenset({"namespace", "key", "no", "data"}),
+    "cache": frozenset({"ns", "key", "expires", "value"}),
     "durable_graph_version": frozenset({"version_num"}),
 }
 """Our tables and their columns, by which a database of ours is known."""
@@ -140,4 +143,33 @@ CREATE TABLE thread (
     status TEXT NOT NULL,
     CONSTRAINT thread_key UNIQUE ("key")
 )""",
+    """\
+CREATE TABLE item (
+    namespace BLOB NOT NULL,
+    "key" BLOB NOT NULL,
+    value BLOB NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    expires INTEGER,
+    ttl INTEGER,
+    CONSTRAINT item_pk PRIMARY KEY (namespace, "key")
+)""",
+    "CREATE INDEX item_expires ON item (expires) WHERE expires IS NOT NULL",
+    """\
+CREATE TABLE vector (
+    namespace BLOB NOT NULL,
+    "key" BLOB NOT NULL,
+    no INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    CONSTRAINT vector_pk PRIMARY KEY (namespace, "key", no)
+)""",
+    """\
+CREATE TABLE cache (
+    ns BLOB NOT NULL,
+    "key" BLOB NOT NULL,
+    expires INTEGER,
+    value BLOB NOT NULL,
+    CONSTRAINT cache_pk PRIMARY KEY (ns, "key")
+)""",
+    "CREATE INDEX cache_expires ON cache (expires) WHERE expires IS NOT NULL",
 )

@@ -3,8 +3,8 @@
 Everything else is held against this file by tests: the DDL of a fresh database and the fixed statements
 (`checkpointers.sql.statements`), and what the migrations make. Importing it imports SQLAlchemy, so a run never does.
 
-The user's text (a thread's key, a namespace) is kept as bytes, UTF-8 with surrogates let through: NUL and lone
-surrogates are text that SQLite refuses or cuts and Postgres refuses. `owner` and `status` are words of ours.
+The user's text (keys, namespaces) is kept as bytes, UTF-8 with surrogates let through: NUL and lone surrogates are
+text that SQLite refuses or cuts and Postgres refuses. `owner` and `status` are words of ours.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-__all__ = ["METADATA", "lane", "record", "thread", "version"]
+__all__ = ["METADATA", "cache", "item", "lane", "record", "thread", "vector", "version"]
 
 METADATA: Final = sa.MetaData()
 
@@ -72,6 +72,56 @@ sa.Index(
     sqlite_where=_bases,
     postgresql_where=_bases,
 )
+
+# --- long-term memory: stores ---------------------------------------------------------------------------------------
+
+# namespace: labels as `checkpointers.sql.store` writes them, so that a prefix is a range and order is tuple order.
+# Times are milliseconds since 1970; ttl is milliseconds, by which a read moves `expires` on.
+item: Final = sa.Table(
+    "item",
+    METADATA,
+    sa.Column("namespace", sa.LargeBinary, nullable=False),
+    sa.Column("key", sa.LargeBinary, nullable=False),
+    sa.Column("value", sa.LargeBinary, nullable=False),
+    _number("created_at"),
+    _number("updated_at"),
+    sa.Column("expires", _Number),
+    sa.Column("ttl", _Number),
+    sa.PrimaryKeyConstraint("namespace", "key", name="item_pk"),
+)
+
+_item_expires = item.c.expires.is_not(sa.null())
+
+sa.Index("item_expires", item.c.expires, sqlite_where=_item_expires, postgresql_where=_item_expires)
+
+# One row for each vector of an item: little-endian 64-bit floats.
+vector: Final = sa.Table(
+    "vector",
+    METADATA,
+    sa.Column("namespace", sa.LargeBinary, nullable=False),
+    sa.Column("key", sa.LargeBinary, nullable=False),
+    _number("no"),
+    sa.Column("data", sa.LargeBinary, nullable=False),
+    sa.PrimaryKeyConstraint("namespace", "key", "no", name="vector_pk"),
+)
+
+# --- caches ----------------------------------------------------------------------------------------------------------
+
+cache: Final = sa.Table(
+    "cache",
+    METADATA,
+    sa.Column("ns", sa.LargeBinary, nullable=False),
+    sa.Column("key", sa.LargeBinary, nullable=False),
+    sa.Column("expires", _Number),
+    sa.Column("value", sa.LargeBinary, nullable=False),
+    sa.PrimaryKeyConstraint("ns", "key", name="cache_pk"),
+)
+
+_cache_expires = cache.c.expires.is_not(sa.null())
+
+sa.Index("cache_expires", cache.c.expires, sqlite_where=_cache_expires, postgresql_where=_cache_expires)
+
+# ---------------------------------------------------------------------------------------------------------------------
 
 # alembic makes this one by itself; it stands here so that a fresh database needs no alembic.
 version: Final = sa.Table(

@@ -18,7 +18,7 @@ from durable_graph.core.versions import adapted, version_of
 from durable_graph.types import StateSnapshot, StateTask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from durable_graph.core.program import Program
     from durable_graph.records import Address, Frontier, StoredCheckpoint
@@ -95,6 +95,7 @@ def _state_task(thread: str, path: str, node: str, stored: StoredCheckpoint, *, 
     waits = record.writes is None
     asked = tuple(one for one in record.interrupts if not live or (waits and one.id not in stored.answers))
     return found._replace(
+        state=_child_config(thread, record.children, live=live),
         error=error,
         interrupts=asked,
         result=result,
@@ -105,6 +106,14 @@ def _state_task(thread: str, path: str, node: str, stored: StoredCheckpoint, *, 
         calls=calls,
         version=version_of(stored) or None,
     )
+
+
+def _child_config(thread: str, children: Mapping[str, tuple[int, int]], *, live: bool) -> Config | None:
+    """The config of the graph that ran inside a task; of the first, where there were several."""
+    for ns in sorted(children):
+        found: Config = {"configurable": {"thread_id": thread, "checkpoint_ns": ns}}
+        return found
+    return None
 
 
 def _metadata(stored: StoredCheckpoint) -> dict[str, Any]:

@@ -16,9 +16,9 @@ __all__ = ["Failed", "Finished", "Interrupted", "Late", "Mail", "Relayed", "Said
 
 @final
 class Finished:
-    """A task ended well."""
+    """A task ended well. `cached`: its result was kept from another one."""
 
-    __slots__ = ("answered", "duration", "routes", "started", "task", "writes")
+    __slots__ = ("answered", "cached", "duration", "routes", "started", "task", "writes")
 
     def __init__(
         self,
@@ -28,8 +28,11 @@ class Finished:
         answered: tuple[str, ...] = (),
         started: float = 0.0,
         duration: float = 0.0,
+        *,
+        cached: bool = False,
     ) -> None:
         self.task = task
+        self.cached = cached
         self.writes = writes
         self.routes = routes
         self.answered = answered

@@ -8,6 +8,7 @@ Every refusal here happens before anything is stored.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from durable_graph.core import identity
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from durable_graph.core.run import Run
     from durable_graph.records import ErrorRecord, StoredCheckpoint
 
-__all__ = ["answers_of", "asked_at", "check_request", "open_interrupts", "open_run", "unfinished"]
+__all__ = ["answers_of", "asked_at", "check_request", "open_interrupts", "open_run", "unfinished", "whole_frontier"]
 
 
 def unfinished(stored: StoredCheckpoint | None) -> bool:
@@ -143,6 +144,7 @@ def _open_past(run: Run, stored: StoredCheckpoint, command: TaskRecord | None, g
     """Go on from a checkpoint that others follow: on a branch of its own, which starts with a copy of it."""
     asked = [question.id for question in asked_at(stored)]
     run.answers = {**run.request.answers, **given}
+    run.frontier = whole_frontier(stored)
     run.step += 1
     record = run.record("fork", {}, run.frontier)
     record.origin = stored.origin
@@ -150,11 +152,22 @@ def _open_past(run: Run, stored: StoredCheckpoint, command: TaskRecord | None, g
     run.plan(stored.origin)
     if not run.answers.keys().isdisjoint(asked):  # the questions come from graphs inside: these go on where they asked
         run.directed = {ns: at for task in stored.pending.values() for ns, at in task.children.items()}
+    run.directed |= stored.directed
     if stored.step.stop is None and not (given or command) and breakpoint_hit(run.before, run.tasks):
         record.stop = "before"
         run.over = True
     run.show.values(run.values)
     return Batch([record], _first_pending(run, command, given), status="waiting" if run.over else None)
+
+
+def whole_frontier(stored: StoredCheckpoint) -> Frontier:
+    """What runs after a checkpoint that others follow; with the input, which may be stored with the next one only."""
+    frontier = stored.step.frontier
+    start = stored.pending.get(identity.push_path(START, 0))
+    if start is None or stored.step.source != "input":
+        return frontier
+    given = {write.key: write.value for write in start.writes or ()}
+    return replace(frontier, sends=(Send(START, given),))
 
 
 def asked_at(stored: StoredCheckpoint) -> list[Interrupt]:

@@ -42,6 +42,7 @@ class Task:
         "answered",
         "arg",
         "attempt",
+        "cached",
         "cause",
         "children",
         "delay",
@@ -90,6 +91,7 @@ class Task:
         self.error: BaseException | None = None
         self.failure: ErrorRecord | None = None
         self.children: dict[str, tuple[int, int]] = _NONE
+        self.cached = False
         self.handler: Task | None = None
         self.known_as: str | None = None  # the path it was stored under, where that was another one
         self.cause: NodeError | None = None

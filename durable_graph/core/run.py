@@ -269,7 +269,7 @@ class Run:
                 continue
             if type(mail) is Finished:
                 self.busy -= 1
-                task.writes, task.routes = mail.writes, mail.routes
+                task.writes, task.routes, task.cached = mail.writes, mail.routes, mail.cached
                 task.interrupts, task.answered = (), mail.answered
                 if mail.answered:
                     self._used += mail.answered

@@ -81,7 +81,7 @@ class Show:
         if task.spec.hidden:
             return
         if task.writes is not None:
-            self.note("updates", streaming.update_payload(task, self._request.copy))
+            self.note("updates", streaming.update_payload(task, self._request.copy, cached=task.cached))
         elif task.interrupts:
             self.question(task, values)
         if not self.modes.isdisjoint(_TASKS):

@@ -58,7 +58,7 @@ def written(writes: Sequence[Write]) -> Any:
 
 
 def update_payload(task: Task, copy: Callable[[Any], Any], *, cached: bool = False) -> dict[str, Any]:
-    """The "updates" payload of a finished task; `cached` when its result came from storage."""
+    """The "updates" payload of a finished task; `cached` when its result came from storage or from a cache."""
     payload: dict[str, Any] = {task.name: copy(written(task.writes or ()))}
     if cached:
         payload["__metadata__"] = {"cached": True}

@@ -40,7 +40,7 @@ __all__ = ["Call", "make_call", "make_edit", "read_context", "taking"]
 class Call:
     """One call, ready to run. `given` is the input as it was passed; `edits` are those of `update_state`, for each
     superstep. `nest`: where it runs inside another graph; `own`: the stream modes that the caller listens to himself,
-    with `subgraphs` also of graphs inside.
+    with `subgraphs` also of graphs inside. `ns` and `program`: the graph inside that the config means.
     """
 
     request: Request
@@ -53,6 +53,8 @@ class Call:
     nest: Nest | None = None
     own: frozenset[str] = frozenset()
     subgraphs: bool = False
+    ns: str = ""
+    program: Program | None = None
 
 
 def make_call(

@@ -20,6 +20,7 @@ from durable_graph.core.editing import COPY, edit_thread
 from durable_graph.core.scripts import run_graph
 from durable_graph.errors import InternalError, InvalidConfigError, NoCheckpointerError
 from durable_graph.graph.calls import Call, make_call, taking
+from durable_graph.graph.inner import namespace_of
 from durable_graph.graph.nesting import ainside, inherited, inside, nest_of
 from durable_graph.graph.outputs import read_listening, result_of
 from durable_graph.graph.threads import ThreadCalls
@@ -372,11 +373,14 @@ class CompiledStateGraph(ThreadCalls, Generic[StateT, ContextT, InputT, OutputT]
             control=control,
         )
         call.subgraphs = subgraphs
+        if nest is None:
+            call.ns = namespace_of(call.config)
+            _ = self._graph_at(call.ns)
         return listening, call
 
     def _begin(self, call: Call, bridge: Bridge | None) -> tuple[RunContext, Session | NestedSession | None]:
         shared = RunContext(
-            self.program,
+            call.program or self.program,
             call.config,
             CODEC.encode if call.request.durable else None,
             call.context,
@@ -399,6 +403,7 @@ class CompiledStateGraph(ThreadCalls, Generic[StateT, ContextT, InputT, OutputT]
             call.durability,
             editing=bool(call.edits),
             copying=bool(call.edits) and call.edits[0][0].as_node == COPY,
+            ns=call.ns,
         )
         return shared, shared.session
 
@@ -436,7 +441,7 @@ class CompiledStateGraph(ThreadCalls, Generic[StateT, ContextT, InputT, OutputT]
         raise _never_ours(call)
 
     def _edit(self, call: Call) -> Script[Any]:
-        return edit_thread(self.program, call.request, call.edits, taking)
+        return edit_thread(call.program or self.program, call.request, call.edits, taking)
 
     def _events(self, call: Call) -> Generator[Sequence[Event], None, Outcome]:
         if _LANGCHAIN not in sys.modules:

@@ -181,6 +181,7 @@ class _Maker:
             branches,
             needs_loop=any(body.sync is None for body in bodies),
             threaded=body.asyn is None and all(body.sync is not None for body in bodies),
+            cache=node.cache or self._defaults.cache,
         )
         return NodeSpec(
             name=node.name,

@@ -116,9 +116,9 @@ def nest_of(config: Mapping[str, Any], *, memory: bool | None) -> Nest | None:
     context = CURRENT.get()
     if context is None or context.shared.run is None:
         return None
-    passed = config["configurable"]
-    if passed.get("thread_id") is not None and passed.get("checkpoint_ns") != context.namespace:
-        return None
+    if config["configurable"].get("thread_id") is not None:  # the node's own config, or a thread of the caller's choice?
+        if config.get("metadata", {}).get("langgraph_checkpoint_ns") != context.namespace:
+            return None
     return Nest(context, memory=memory)
 
 

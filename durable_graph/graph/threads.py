@@ -9,7 +9,9 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from durable_graph.core import history
+from durable_graph.errors import InvalidConfigError
 from durable_graph.graph.calls import make_edit
+from durable_graph.graph.inner import graph_at, namespace_of, subgraphs_below
 from durable_graph.graph.views import ThreadView
 from durable_graph.runtime import config as configs
 from durable_graph.runtime.session import aask, ask
@@ -19,10 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from durable_graph.core.program import Program
+    from durable_graph.graph.builder import StateGraph
     from durable_graph.graph.calls import Call
+    from durable_graph.graph.compiled import CompiledStateGraph
+    from durable_graph.graph.drawing import DrawnGraph
     from durable_graph.graph.lowering import Context
     from durable_graph.persistence.checkpointer import Checkpointer
-    from durable_graph.records import Address
+    from durable_graph.records import Address, StoredCheckpoint
     from durable_graph.types import Config, StateSnapshot
 
 __all__ = ["ThreadCalls"]
@@ -34,20 +39,29 @@ class ThreadCalls(ABC):
     program: Program
     checkpointer: Checkpointer | None
     config: dict[str, Any]
+    builder: StateGraph[Any, Any, Any, Any]
     schemas: Context
 
     # --- looking at threads -------------------------------------------------------------------------------------------
 
-    def get_state(self, config: Mapping[str, Any]) -> StateSnapshot:
+    def get_state(self, config: Mapping[str, Any], *, subgraphs: bool = False) -> StateSnapshot:
         """The state of a thread: its newest checkpoint with what finished tasks of the waiting step wrote; with a
         checkpoint_id, that checkpoint as it was saved. An unknown thread gives an empty snapshot.
+
+        Args:
+            config: names the thread; with a checkpoint_ns, the graph inside it.
+            subgraphs: `tasks[i].state` is the snapshot of the graph that runs inside the task, not only its config.
         """
         view = self._view(config)
+        if subgraphs:
+            return ask(view.checkpointer, view.with_graphs_inside(self._program_of))
         return view.show(ask(view.checkpointer, view.one()))
 
-    async def aget_state(self, config: Mapping[str, Any]) -> StateSnapshot:
+    async def aget_state(self, config: Mapping[str, Any], *, subgraphs: bool = False) -> StateSnapshot:
         """Async `get_state`."""
         view = self._view(config)
+        if subgraphs:
+            return await aask(view.checkpointer, view.with_graphs_inside(self._program_of))
         return view.show(await aask(view.checkpointer, view.one()))
 
     def get_state_history(
@@ -121,14 +135,14 @@ class ThreadCalls(ABC):
     def bulk_update_state(self, config: Mapping[str, Any], supersteps: Sequence[Sequence[StateUpdate]]) -> Config:
         """Several supersteps of updates, each with a checkpoint of its own, all of them or none. See `update_state`."""
         call = self._edit_call(config, supersteps)
-        return history.config_of(call.request.thread, self._apply(call))
+        return history.config_of(call.request.thread, self._apply(call), call.ns)
 
     async def abulk_update_state(
         self, config: Mapping[str, Any], supersteps: Sequence[Sequence[StateUpdate]]
     ) -> Config:
         """Async `bulk_update_state`."""
         call = self._edit_call(config, supersteps)
-        return history.config_of(call.request.thread, await self._aapply(call))
+        return history.config_of(call.request.thread, await self._aapply(call), call.ns)
 
     # --- inside -----------------------------------------------------------------------------------------------------------
 
@@ -142,10 +156,74 @@ class ThreadCalls(ABC):
     def _normalise(self, config: Mapping[str, Any] | None) -> dict[str, Any]: ...
 
     def _view(self, config: Mapping[str, Any]) -> ThreadView:
-        return ThreadView(self.program, self.checkpointer, self._merged(config))
+        merged = self._merged(config)
+        ns = namespace_of(merged)
+        return ThreadView(self._graph_at(ns).program, self.checkpointer, merged, ns=ns)
+
+    def _graph_at(self, ns: str, stored: StoredCheckpoint | None = None) -> ThreadCalls:
+        """The graph with a namespace: this one, or one inside its nodes.
+
+        Raises:
+            InvalidConfigError: no node has a graph there.
+        """
+        found = graph_at(self, ns, stored)
+        if found is None:
+            what = f"checkpoint_ns {ns!r} leads to no graph inside {self.program.name!r}"
+            known = ", ".join(repr(name) for name, _ in self.get_subgraphs(recurse=True)) or "none"
+            raise InvalidConfigError(what, cure=f"Name one of the graphs inside its nodes ({known}).")
+        return found
+
+    def _program_of(self, ns: str, stored: StoredCheckpoint) -> Program | None:
+        found = graph_at(self, ns, stored)
+        return None if found is None else found.program
+
+    # --- graphs inside, pictures ------------------------------------------------------------------------------------------
+
+    def get_subgraphs(
+        self, *, namespace: str | None = None, recurse: bool = False
+    ) -> Iterator[tuple[str, CompiledStateGraph[Any, Any, Any, Any]]]:
+        """The graphs that nodes are or call, each with its namespace ("node", or "node|inner").
+
+        Args:
+            namespace: only the one with this namespace.
+            recurse: also those inside of them.
+        """
+        return subgraphs_below(self, namespace, recurse=recurse)
+
+    async def aget_subgraphs(
+        self, *, namespace: str | None = None, recurse: bool = False
+    ) -> AsyncIterator[tuple[str, CompiledStateGraph[Any, Any, Any, Any]]]:
+        """Async `get_subgraphs`."""
+        for found in self.get_subgraphs(namespace=namespace, recurse=recurse):
+            yield found
+
+    def get_graph(self, config: Mapping[str, Any] | None = None, *, xray: bool | int = False) -> DrawnGraph:
+        """The graph as a picture: `draw_mermaid()`, `draw_text()`, `draw_svg()`, `save(path)`. Nothing of it runs.
+
+        Args:
+            config: taken for compatibility; the picture does not depend on it.
+            xray: nodes that are graphs show their own nodes; a number says how many levels deep.
+        """
+        from durable_graph.graph.drawing import read_graph
+
+        _ = self._normalise(config)
+        program = self.program
+        stops = (program.interrupt_before, program.interrupt_after)
+        return read_graph(
+            self.builder, xray=xray, name=program.name, interrupt_before=stops[0], interrupt_after=stops[1]
+        )
+
+    async def aget_graph(self, config: Mapping[str, Any] | None = None, *, xray: bool | int = False) -> DrawnGraph:
+        """Async `get_graph`."""
+        return self.get_graph(config, xray=xray)
 
     def _merged(self, config: Mapping[str, Any]) -> dict[str, Any]:
         return configs.merge(self.config, self._normalise(config))
 
     def _edit_call(self, config: Mapping[str, Any], supersteps: Sequence[Sequence[StateUpdate]]) -> Call:
-        return make_edit(self.program, self.schemas, self._merged(config), supersteps, self.checkpointer)
+        merged = self._merged(config)
+        ns = namespace_of(merged)
+        graph = self._graph_at(ns)
+        call = make_edit(graph.program, graph.schemas, merged, supersteps, self.checkpointer)
+        call.program, call.ns, call.request.ns = graph.program, ns, ns
+        return call

@@ -8,31 +8,38 @@ from durable_graph.core import history, identity
 from durable_graph.errors import InvalidConfigError, NoCheckpointerError
 from durable_graph.persistence.isolation import own
 from durable_graph.runtime import config as configs
-from durable_graph.runtime.session import at, lineage, newest, walk
+from durable_graph.runtime.session import at, lineage, newest, placed, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from durable_graph.core.program import Program
     from durable_graph.persistence.checkpointer import Checkpointer
     from durable_graph.records import StoredCheckpoint
     from durable_graph.runtime.session import Asking
-    from durable_graph.types import Config, StateSnapshot
+    from durable_graph.types import Config, StateSnapshot, StateTask
+
+    Finder = Callable[[str, StoredCheckpoint], Program | None]
 
 __all__ = ["ThreadView"]
 
 
 class ThreadView:
-    """One thread as one call looks at it. `config` is normalised."""
+    """One thread as one call looks at it. `config` is normalised; `ns`: the namespace of the graph, `program` its
+    program.
+    """
 
-    __slots__ = ("_config", "_program", "_wanted", "checkpointer", "thread")
+    __slots__ = ("_config", "_program", "_wanted", "checkpointer", "ns", "thread")
 
-    def __init__(self, program: Program, checkpointer: Checkpointer | None, config: dict[str, Any]) -> None:
+    def __init__(
+        self, program: Program, checkpointer: Checkpointer | None, config: dict[str, Any], *, ns: str = ""
+    ) -> None:
         if checkpointer is None:
             what = f"graph {program.name!r} has no checkpointer, so it keeps no state"
             raise NoCheckpointerError(what)
         self.checkpointer = checkpointer
         self.thread = configs.thread_of(config)
+        self.ns = ns
         self._program = program
         self._config = config
         wanted = config["configurable"].get("checkpoint_id")
@@ -40,13 +47,44 @@ class ThreadView:
 
     def one(self) -> Asking[StoredCheckpoint | None]:
         """The checkpoint that the config names, or the newest."""
-        return newest(self.thread) if self._wanted is None else at(self.thread, self._wanted)
+        if self._wanted is not None:
+            return at(self.thread, self._wanted)
+        return newest(self.thread, ns=self.ns)
+
+    def with_graphs_inside(self, find: Finder) -> Asking[StateSnapshot]:
+        """That checkpoint, and in its tasks the snapshots of the graphs that ran inside them.
+
+        find: the program of the graph with a namespace, for a checkpoint of it; None when it cannot be found.
+        """
+        stored = yield from self.one()
+        if stored is None:
+            return self.show(None)
+        return (yield from self._deep(stored, self.ns, self._wanted is None, find))
+
+    def _deep(self, stored: StoredCheckpoint, ns: str, live: bool, find: Finder) -> Asking[StateSnapshot]:  # noqa: FBT001 - of a recursion
+        program = find(ns, stored) or self._program
+        shown = history.snapshot(program, self.thread, stored, live=live, copy=own, ns=ns)
+        tasks: list[StateTask] = []
+        for task in shown.tasks:
+            record = stored.pending.get(_path_of(task))
+            for below, (lane, seq) in sorted(record.children.items()) if record is not None else ():
+                child = yield from placed(self.thread, lane, None if live else seq)
+                if child is not None and find(below, child) is not None:
+                    deep = yield from self._deep(child, below, live, find)
+                    tasks.append(task._replace(state=deep))
+                    break
+            else:
+                tasks.append(task)
+        return shown._replace(tasks=tuple(tasks))
 
     def show(self, stored: StoredCheckpoint | None) -> StateSnapshot:
         """That checkpoint as a user sees it: live when no checkpoint was named."""
         if stored is None:
             return history.empty_snapshot(cast("Config", self._config))
-        return history.snapshot(self._program, self.thread, stored, live=self._wanted is None, copy=own)
+        return self._snapshot(stored, live=self._wanted is None)
+
+    def _snapshot(self, stored: StoredCheckpoint, *, live: bool) -> StateSnapshot:
+        return history.snapshot(self._program, self.thread, stored, live=live, copy=own, ns=self.ns)
 
     def many(
         self, before: Mapping[str, Any] | None, limit: int | None, wanted: Mapping[str, Any] | None
@@ -64,7 +102,7 @@ class ThreadView:
                 what = "`before` is a config without checkpoint_id"
                 raise InvalidConfigError(what, cure="Pass the config of a snapshot.")
             until = identity.parse_checkpoint_id(named)
-        return walk(self.thread, until, None if wanted else limit)
+        return walk(self.thread, until, None if wanted else limit, ns=self.ns)
 
     def show_all(
         self, found: list[StoredCheckpoint], limit: int | None, wanted: Mapping[str, Any] | None
@@ -74,10 +112,14 @@ class ThreadView:
         for stored in found:
             if limit is not None and count >= limit:
                 return
-            snapshot = history.snapshot(self._program, self.thread, stored, live=False, copy=own)
+            snapshot = self._snapshot(stored, live=False)
             if _fits(snapshot.metadata or {}, wanted or {}):
                 count += 1
                 yield snapshot
+
+
+def _path_of(task: StateTask) -> str:
+    return task.name if len(task.path) == 2 else identity.push_path(task.name, task.path[2])  # noqa: PLR2004 - pull, push
 
 
 def _fits(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from durable_graph.errors import NodeTimeoutError
-from durable_graph.recording.step import Call, Keep, perform_step
+from durable_graph.recording.step import Call, Keep, KeepCopy, Look, perform_step
 from durable_graph.runtime import pool
 from durable_graph.runtime.aio import acall, flushed, in_thread
 from durable_graph.runtime.blocking import call_here
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from durable_graph.recording.step import Place, Step
     from durable_graph.runtime.hold import Hold
-    from durable_graph.types import TimeoutPolicy
 
 __all__ = ["ado_step", "do_step"]
 
@@ -40,16 +39,15 @@ def do_step(place: Place, step: Step, args: tuple[Any, ...], keywords: Mapping[s
 
 
 def _do(due: Any) -> Any:
-    if type(due) is Call:
+    kind: Any = due.__class__
+    if kind is Call:
         return _call(due)
-    if type(due) is Keep:
-        hold = _keep(due)
-        if hold is not None and hold.durability == "sync":
-            hold.flush()
-        elif hold is not None:
-            while (late := hold.behind()) is not None:
-                _ = late.exception()
-        return None
+    if kind is Look:
+        return due.access.look()
+    if kind is KeepCopy:
+        return due.access.keep(due.value)
+    if kind is Keep:
+        return _land(due)
     time.sleep(_seconds(due))
     return None
 
@@ -71,44 +69,68 @@ async def ado_step(place: Place, step: Step, args: tuple[Any, ...], keywords: Ma
 
 
 async def _ado(due: Any) -> Any:
-    if type(due) is Call:
-        limit = _limit(due.step.timeout)
-        if limit is None:
-            return await _acall(due)
-        try:
-            async with asyncio.timeout(limit):
-                return await _acall(due)
-        except TimeoutError as error:
-            raise _too_late(due, limit) from error
-    if type(due) is Keep:
-        hold = _keep(due)
-        if hold is not None and hold.durability == "sync":
-            if hold.checkpointer.instant:
-                hold.flush()
-            else:
-                await flushed(hold)
-        elif hold is not None:
-            while (late := hold.behind()) is not None:
-                _ = await asyncio.wait([asyncio.wrap_future(late)])
-        return None
+    kind: Any = due.__class__
+    if kind is Call:
+        return await _acall(due)
+    if kind is Look:
+        return await due.access.alook()
+    if kind is KeepCopy:
+        return await due.access.akeep(due.value)
+    if kind is Keep:
+        return await _aland(due)
     await asyncio.sleep(_seconds(due))
     return None
+
+
+async def _aland(due: Keep) -> None:
+    hold = _keep(due)
+    if hold is None:
+        return
+    if _waits(hold, due):
+        if hold.checkpointer.instant:
+            hold.flush()
+        else:
+            await flushed(hold)
+        return
+    while (late := hold.behind()) is not None:
+        _ = await asyncio.wait([asyncio.wrap_future(late)])
 
 
 def _seconds(due: Any) -> float:
     return due.seconds + (random.random() if due.jitter else 0.0)  # noqa: S311 - jitter, no secret
 
 
+def _land(due: Keep) -> None:
+    hold = _keep(due)
+    if hold is None:
+        return
+    if _waits(hold, due):
+        hold.flush()
+        return
+    while (late := hold.behind()) is not None:
+        _ = late.exception()
+
+
+def _waits(hold: Hold, due: Keep) -> bool:
+    """Whether the record must be durable before anything goes on. That a step starts, where its outcome matters, always
+    is: after a crash it would look as if it never had.
+    """
+    return hold.durability == "sync" or (due.record.data is None and due.record.error is None)
+
+
 def _keep(due: Keep) -> Hold | None:
     """Note a record; the hold through which it is stored, None where nothing is or where it waits for the end."""
-    place, record, value = due
-    shared = place.context.shared
+    place, record = due.place, due.record
+    context = place.context
+    shared = context.shared
     run, session = shared.run, shared.session
-    place.context.check()
+    context.check()
     assert run is not None  # noqa: S101 - tasks exist only in a run; this tells the type checker
     run.calls[place.key] = record
+    if context.watch is not None:
+        context.alive()
     if shared.encode is None or session is None:
-        run.results[place.key] = value
+        run.results[place.key] = due.value
         return None
     outbox = session.outbox
     outbox.record(record)
@@ -116,11 +138,13 @@ def _keep(due: Keep) -> Hold | None:
 
 
 def _call(due: Call) -> Any:
-    body = due.step.body
-    keywords = _keywords(due)
-    limit = _limit(due.step.timeout)
+    step = due.step
+    body = step.body
+    keywords = _keywords(due) if body.wants else due.keywords
+    limit = None if step.timeout is None else step.timeout.run_timeout
     if limit is None:
         return call_here(body, due.args, keywords)
+    lent = pool.lend()
     job = pool.start(lambda: call_here(body, due.args, keywords))
     try:
         return job.result(limit)
@@ -128,10 +152,27 @@ def _call(due: Call) -> Any:
         if job.done():  # the user's own
             raise
         raise _too_late(due, limit) from error
+    finally:
+        pool.give_back(lent)
 
 
 async def _acall(due: Call) -> Any:
-    body, keywords = due.step.body, _keywords(due)
+    step = due.step
+    limit = None if step.timeout is None else step.timeout.run_timeout
+    if limit is None:
+        return await _await(due)
+    try:
+        async with asyncio.timeout(limit) as clock:
+            return await _await(due)
+    except TimeoutError as error:
+        if not clock.expired():  # the user's own
+            raise
+        raise _too_late(due, limit) from error
+
+
+async def _await(due: Call) -> Any:
+    body = due.step.body
+    keywords = _keywords(due) if body.wants else due.keywords
     if body.asyn is None and body.sync is not None:  # a step may take its time
         sync = body.sync
         return await in_thread(lambda: sync(*due.args, **keywords))
@@ -139,16 +180,9 @@ async def _acall(due: Call) -> Any:
 
 
 def _keywords(due: Call) -> Mapping[str, Any]:
-    body = due.step.body
-    if not body.wants:
-        return due.keywords
     from durable_graph.recording.inside import StepContext
 
-    return {**body.keywords(StepContext()), **due.keywords}
-
-
-def _limit(timeout: TimeoutPolicy | None) -> float | None:
-    return None if timeout is None else timeout.run_timeout
+    return {**due.step.body.keywords(StepContext()), **due.keywords}
 
 
 def _too_late(due: Call, limit: float) -> NodeTimeoutError:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from durable_graph.recording.step import INSIDE
-from durable_graph.runtime.context import current
+from durable_graph.runtime.context import INSIDE, current
 
 if TYPE_CHECKING:
     from durable_graph.runtime.context import RunContext, Runtime, TaskContext
@@ -19,7 +18,7 @@ class StepContext:
     __slots__ = ("_context", "_place")
 
     def __init__(self) -> None:
-        self._place = INSIDE.get()
+        self._place: Any = INSIDE.get()
         self._context: TaskContext = current("a step") if self._place is None else self._place.context
 
     def __getattr__(self, name: str) -> Any:
@@ -34,4 +33,4 @@ class StepContext:
     def runtime(self) -> Runtime[Any]:
         """The node's runtime with the step's idempotency key."""
         runtime, place = self._context.runtime, self._place
-        return runtime if place is None else runtime.override(key_source=lambda: place.idempotency_key)
+        return runtime if place is None else runtime.override(key_source=place.durable_key)

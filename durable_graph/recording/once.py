@@ -70,7 +70,7 @@ async def aonce(
     /,
     *args: Any,
     retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
-    timeout: TimeoutPolicy | float | timedelta | None = None,
+    timeout: TimeoutPolicy | float | timedelta | None = None,  # noqa: ASYNC109 - of each attempt, which is stored
     on_unknown: OnUnknown = "rerun",
     **kwargs: Any,
 ) -> T:

@@ -4,23 +4,26 @@ A step is known by its place: the task it runs in, its name or key (behind those
 digest of its arguments, and how many equal ones came before it. So another order after a deploy finds the same results,
 and a result can never be given to another call.
 
-`perform_step` is a generator: it yields what is due (a `Call` of the user's code, a `Keep` of a record, a `Pause`), is
-sent the answer or has an exception thrown in, and returns the step's result. A face only says how each is done.
+`perform_step` is a generator: it yields what is due (a `Call` of the user's code, a `Keep` of a record, a `Pause`, a
+look into a cache), is sent the answer or has an exception thrown in, and returns the step's result. A face only says
+how each is done.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from contextvars import ContextVar
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
+from durable_graph.core.mail import Relayed
 from durable_graph.core.reports import error_record
 from durable_graph.core.retrying import delay_before_retry
 from durable_graph.errors import (
     GraphBubbleUp,
+    GraphInterrupt,
     StepMismatchError,
     StoredError,
     UnserializableValueError,
@@ -29,27 +32,41 @@ from durable_graph.errors import (
 from durable_graph.persistence.codec import CODEC
 from durable_graph.persistence.isolation import own
 from durable_graph.records import CallRecord
-from durable_graph.runtime.context import CURRENT, current, interrupt
+from durable_graph.runtime import pool
+from durable_graph.runtime.context import CURRENT, INSIDE, current, interrupt
 from durable_graph.types import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
+    from durable_graph.caches import CacheAccess, CachePolicy
     from durable_graph.core.run import Run
     from durable_graph.records import ErrorRecord
     from durable_graph.runtime.callables import Body
     from durable_graph.runtime.context import TaskContext
     from durable_graph.types import RetryPolicy, TimeoutPolicy
 
-__all__ = ["INSIDE", "Call", "Keep", "OnUnknown", "Pause", "Place", "Started", "Step", "perform_step", "take_place"]
+__all__ = [
+    "Call",
+    "Keep",
+    "KeepCopy",
+    "Look",
+    "OnUnknown",
+    "Pause",
+    "Place",
+    "Started",
+    "Step",
+    "perform_step",
+    "take_place",
+]
 
 
 @dataclass(slots=True, frozen=True)
 class Started:
     """A step that was started and of which nothing more is known: its process died, or lost its store, meanwhile.
 
-    name: its key or name.   args, kwargs: what it was called with.   idempotency_key: what it was told, and will be told
-    when it runs again.   started: when it began, seconds since 1970.
+    name: its key or name.   args, kwargs: what it was called with.   idempotency_key: what it was told, and will be
+    told when it runs again.   started: when it began, seconds since 1970.
     """
 
     name: str
@@ -69,6 +86,7 @@ class Step:
     """What a step is, apart from its arguments.
 
     keyed: its name is a key the user chose: equal keys are told apart by order alone, and their arguments must agree.
+    shown: streams show its result.   cache: by what its result is cached, and in which namespace; None when it is not.
     """
 
     name: str
@@ -77,54 +95,86 @@ class Step:
     retry: tuple[RetryPolicy, ...] = ()
     timeout: TimeoutPolicy | None = None
     on_unknown: OnUnknown = "rerun"
-    cache: Any = None
+    cache: tuple[CachePolicy, tuple[str, ...]] | None = None
+    shown: bool = False
 
 
-class Place(NamedTuple):
-    """Where a step is, found when it is called. `inside` names the steps it is called in."""
+class Place:
+    """Where a step is, found when it is called.
 
-    context: TaskContext
-    inside: str
-    name: str
-    digest: bytes
-    number: int
+    name: its key or name, behind the places of the steps it is called in.   key: what its record is found by.
+    path: names it among all steps of its task.   order: when it was called, among them.
+    """
+
+    __slots__ = ("called", "context", "key", "name", "order")
+
+    def __init__(self, context: TaskContext, outer: Place | None, step: Step, digest: bytes) -> None:
+        name = step.name if outer is None else f"{outer.path}/{step.name}"
+        numbers = context.numbers
+        counted: Any = name if step.keyed else (name, digest)
+        number = numbers.get(counted, 0)
+        numbers[counted] = number + 1
+        self.context = context
+        self.name = name
+        self.key = (context.task.path, name, digest, number)
+        self.called = 0
+        if outer is None:
+            numbers[_CALLED] = called = numbers.get(_CALLED, 0) + 1
+            self.order: tuple[int, ...] = (called,)
+        else:
+            outer.called += 1
+            self.order = (*outer.order, outer.called)
 
     @property
-    def key(self) -> tuple[str, str, bytes, int]:
-        """What its record is found by."""
-        return (self.context.task.path, self.name, self.digest, self.number)
+    def path(self) -> str:
+        """Also tells apart equal names with other arguments: of steps that run at the same time each counts its own."""
+        _, name, digest, number = self.key
+        return f"{name}:{digest.hex()}#{number}" if digest else f"{name}#{number}"
 
     @property
     def idempotency_key(self) -> str:
         """The same in every attempt and after every resume, different on another branch and for another step."""
+        _, name, digest, number = self.key
         seed = b"\0".join(
             (
                 self.context.idempotency_key.encode("utf-8", "surrogatepass"),
-                self.name.encode("utf-8", "surrogatepass"),
-                self.digest,
-                str(self.number).encode(),
+                name.encode("utf-8", "surrogatepass"),
+                digest,
+                str(number).encode(),
             )
         )
         return blake2b(seed, digest_size=16).hexdigest()
 
+    def durable_key(self) -> str:
+        """The key, once what it is made of is durable."""
+        _ = self.context.durable_key()
+        return self.idempotency_key
 
-INSIDE: ContextVar[Place | None] = ContextVar("durable_graph_step", default=None)
+
+_CALLED = ("called",)
+"""Among a context's numbers: how many steps it called."""
 
 
-class Call(NamedTuple):
+class Call:
     """Call the user's code."""
 
-    step: Step
-    args: tuple[Any, ...]
-    keywords: Mapping[str, Any]
+    __slots__ = ("args", "keywords", "step")
+
+    def __init__(self, step: Step, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
+        self.step = step
+        self.args = args
+        self.keywords = keywords
 
 
-class Keep(NamedTuple):
+class Keep:
     """Store a record, as durable as the run is. `value` is the result, for runs that store nothing."""
 
-    place: Place
-    record: CallRecord
-    value: Any = None
+    __slots__ = ("place", "record", "value")
+
+    def __init__(self, place: Place, record: CallRecord, value: Any = None) -> None:
+        self.place = place
+        self.record = record
+        self.value = value
 
 
 class Pause(NamedTuple):
@@ -134,7 +184,20 @@ class Pause(NamedTuple):
     jitter: bool
 
 
-Due: TypeAlias = Call | Keep | Pause
+class Look(NamedTuple):
+    """Look into a cache: the value, or MISSING, and then the step is the one that computes it."""
+
+    access: CacheAccess
+
+
+class KeepCopy(NamedTuple):
+    """Put the value into the cache."""
+
+    access: CacheAccess
+    value: Any
+
+
+Due: TypeAlias = Call | Keep | Pause | Look | KeepCopy
 
 
 def take_place(step: Step, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Place:
@@ -146,14 +209,9 @@ def take_place(step: Step, args: tuple[Any, ...], keywords: Mapping[str, Any]) -
     context = CURRENT.get()
     if context is None:
         context = current(f"{step.name}()")
-    outer = INSIDE.get()
-    inside = "" if outer is None or outer.context is not context else f"{outer.name}#{outer.number}/"
-    name = inside + step.name
+    outer: Any = INSIDE.get()
     digest = _digest(args, keywords) if context.shared.encode is not None else b""
-    counted: Any = name if step.keyed else (name, digest)
-    number = context.numbers.get(counted, 0)
-    context.numbers[counted] = number + 1
-    return Place(context, inside, name, digest, number)
+    return Place(context, None if outer is None or outer.context is not context else outer, step, digest)
 
 
 def _digest(args: tuple[Any, ...], keywords: Mapping[str, Any]) -> bytes:
@@ -193,6 +251,27 @@ def perform_step(
             yield Keep(place, _record(place, known.started, attempt, data=_encoded(place, result)), result)
             return result
         attempt, started = known.attempt + 1, known.started
+    access = _access(place, step, args, keywords) if step.cache is not None else None
+    if access is None:
+        return (yield from _attempts(place, step, args, keywords, attempt, started))
+    result = yield Look(access)
+    if result is not MISSING:
+        yield Keep(place, _record(place, started, attempt, data=_encoded(place, result)), result)
+        _show(place, step, result, cached=True)
+        return result
+    try:
+        result = yield from _attempts(place, step, args, keywords, attempt, started)
+        yield KeepCopy(access, result)
+    finally:
+        access.give_up()
+    return result
+
+
+def _attempts(
+    place: Place, step: Step, args: tuple[Any, ...], keywords: Mapping[str, Any], attempt: int, started: float
+) -> Generator[Due, Any, Any]:
+    """Call the user's code until it gives a result, or fails for good."""
+    context = place.context
     timed = context.shared.timed
     while True:
         started = started or (time.time() if timed else 0.0)
@@ -206,6 +285,7 @@ def perform_step(
         except Exception as error:
             wait = delay_before_retry(step.retry, error, attempt)
             if wait is None:
+                _stop_where_asked(place)
                 yield Keep(place, _record(place, started, attempt, error=error_record(error)))
                 raise
             yield Pause(*wait)
@@ -213,9 +293,65 @@ def perform_step(
             continue
         finally:
             INSIDE.reset(token)
+        if context.asked is not None:
+            _stop_where_asked(place)
         data = _encoded(place, result) if context.shared.encode is not None else b""
         yield Keep(place, _record(place, started, attempt, data=data), result)
+        if step.shown:
+            _show(place, step, result)
         return result
+
+
+def _stop_where_asked(place: Place) -> None:
+    """A step that swallowed its question has no result yet.
+
+    Raises:
+        GraphInterrupt: it asked, and goes on once the answer is there.
+    """
+    asked = place.context.asked
+    if asked is not None and (questions := asked.open_within(place)):
+        raise GraphInterrupt(questions)
+
+
+def _access(place: Place, step: Step, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> CacheAccess | None:
+    """The way into the run's cache; None when it has none."""
+    cache = place.context.shared.cache
+    if cache is None or step.cache is None:
+        return None
+    from durable_graph.caches import CacheAccess
+
+    policy, namespace = step.cache
+    return CacheAccess(
+        cache,
+        namespace,
+        policy.key_for(*args, **keywords),
+        policy.ttl,
+        cache.flights,
+        where=f"step {place.name!r} of node {place.context.task.name!r}",
+        while_waiting=_lent,
+    )
+
+
+@contextmanager
+def _lent() -> Generator[None]:
+    lent = pool.lend()
+    try:
+        yield
+    finally:
+        pool.give_back(lent)
+
+
+def _show(place: Place, step: Step, result: Any, *, cached: bool = False) -> None:
+    """Tell who listens that a step ended, once its result is stored."""
+    context = place.context
+    run, post = context.shared.run, context.shared.post
+    if not step.shown or post is None or run is None or "updates" not in run.show.modes:
+        return
+    payload: dict[str, Any] = {step.name: own(result)}
+    if cached:
+        payload["__metadata__"] = {"cached": True}
+    ns = run.request.ns
+    _ = context.post(Relayed(context.task, tuple(ns.split("|")) if ns else (), "updates", payload))
 
 
 def _find(place: Place, run: Run, *, keyed: bool) -> CallRecord | None:
@@ -226,8 +362,8 @@ def _find(place: Place, run: Run, *, keyed: bool) -> CallRecord | None:
     for other in tuple(run.calls.values()):
         if (other.task, other.name, other.number) == (path, name, number):
             what = (
-                f"step {name!r} of node {place.context.task.name!r} was recorded with other arguments than it is called "
-                f"with now (call {number + 1} of this key)"
+                f"step {name!r} of node {place.context.task.name!r} was recorded with other arguments than it is "
+                f"called with now (call {number + 1} of this key)"
             )
             raise StepMismatchError(what)
     return None
@@ -253,12 +389,16 @@ def _unknown(
         "started": started.started,
         "answers": ["rerun", {"result": "..."}],
     }
-    answer = interrupt(question, key=f"outcome of {place.name}#{place.number}:{place.digest.hex()}")
+    token = INSIDE.set(place)
+    try:
+        answer: Any = interrupt(question, key="outcome")
+    finally:
+        INSIDE.reset(token)
     if answer == "rerun":
         return MISSING
-    if isinstance(answer, dict) and answer.keys() == {"result"}:
-        return answer["result"]
-    what = f"{shortened(answer)} is no answer to what became of step {place.name!r}"
+    if isinstance(answer, dict) and cast("dict[Any, Any]", answer).keys() == {"result"}:
+        return cast("dict[str, Any]", answer)["result"]
+    what = f"{shortened(cast('object', answer))} is no answer to what became of step {place.name!r}"
     raise StepMismatchError(what, cure='Answer "rerun" to run it again, or {"result": ...} with what it gave.')
 
 

@@ -22,6 +22,7 @@ from durable_graph.core.effects import Cancel, Emit, Flush, Launch, Load, Persis
 from durable_graph.errors import ThreadBusy
 from durable_graph.runtime import owner, pool
 from durable_graph.runtime.attempt import attempt, perform
+from durable_graph.runtime.caching import through_cache
 from durable_graph.runtime.blocking import RunAbandoned, call_here, retry_delay
 from durable_graph.runtime.deadlines import StepLimit, TimedAttempt, Watch
 
@@ -147,7 +148,8 @@ class AsyncDriver:
     async def _persist(self, effect: Persist) -> Any:
         outbox = self._outbox
         assert outbox is not None  # noqa: S101 - every script loads before it persists
-        addresses = outbox.add(effect.batch)
+        parent = self._shared.parent
+        addresses = outbox.add(effect.batch) if parent is None else parent.fenced(lambda: outbox.add(effect.batch))
         hold = outbox.hold
         if hold.claim is None:
             request = hold.claim_request(outbox.lane, outbox.seen)
@@ -174,6 +176,9 @@ class AsyncDriver:
 
     async def _launch(self, effect: Launch) -> Sequence[Mail]:
         tasks = effect.tasks
+        if self._shared.parent is not None:
+            self._shared.parent.check()
+            self._shared.parent.alive()
         if self._step is not None:
             self._step.launch(self._shared.run)
         if not (tasks[1:] or self._live or self._running or self._threads or tasks[0].spec.work.threaded):
@@ -333,7 +338,7 @@ class AsyncDriver:
 
 async def aperform(task: Task, shared: RunContext, watch: Watch | None = None) -> Mail:
     """Run a task here, awaiting what is async."""
-    steps = attempt(task, shared, watch)
+    steps = (attempt if task.spec.work.cache is None else through_cache)(task, shared, watch)
     if shared.bridge is not None:
         steps = shared.bridge.follow(task, steps)
     try:

@@ -31,7 +31,7 @@ __all__ = ["attempt", "perform"]
 _PASS_THROUGH = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
-def attempt(
+def attempt(  # noqa: C901, PLR0912 - the hot path of every node, without calls of our own
     task: Task, shared: RunContext, watch: Watch | None = None
 ) -> Generator[tuple[Body, tuple[Any, ...], Any], Any, Mail]:
     """Run a task once, under the time limits of `watch`. CURRENT is set while the user's code runs."""
@@ -52,6 +52,8 @@ def attempt(
             output = yield body, (given,) if body.takes_input else (), body.keywords(context)
         else:
             output = yield body, (given,), None
+        if context.children is not None:
+            yield context.children.ending, (context.children,), None
         asked = context.asked
         if asked is None or not asked.open:  # a swallowed interrupt stops the task all the same
             result.take(output)
@@ -61,13 +63,19 @@ def attempt(
                 answer = yield branch.body, (seen,) if branch.body.takes_input else (), keywords
                 result.take_route(branch, answer)
     except _PASS_THROUGH:
+        if context.children is not None:
+            context.children.abandon()
         raise
     except ParentCommand as said:
+        if context.children is not None:
+            yield context.children.ending, (context.children,), None
         try:
             result.take_from_below(said.commands)
         except Exception as error:  # noqa: BLE001 - reported by mail
             return _unhappy(task, context, error, started)
     except BaseException as error:  # noqa: BLE001 - whatever a node raises is reported by mail
+        if context.children is not None:
+            yield context.children.ending, (context.children,), None
         return _unhappy(task, context, error, started)
     finally:
         CURRENT.reset(token)
@@ -106,9 +114,15 @@ def _without_interrupts(group: BaseExceptionGroup[BaseException]) -> BaseExcepti
     return GraphInterrupt() if rest is None else rest
 
 
+def _cached() -> Any:
+    from durable_graph.runtime.caching import through_cache
+
+    return through_cache
+
+
 def perform(task: Task, shared: RunContext, call: Any, watch: Watch | None = None) -> Mail:
     """Run a task in this OS thread; `call(body, args, keywords)` makes one call of the user's code."""
-    steps = attempt(task, shared, watch)
+    steps = (attempt if task.spec.work.cache is None else _cached())(task, shared, watch)
     if shared.bridge is not None:
         steps = shared.bridge.follow(task, steps)
     try:

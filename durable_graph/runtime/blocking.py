@@ -120,7 +120,8 @@ class BlockingDriver:
     def _persist(self, effect: Persist) -> Any:
         outbox = self._outbox
         assert outbox is not None  # noqa: S101 - every script loads before it persists
-        addresses = outbox.add(effect.batch)
+        parent = self._shared.parent
+        addresses = outbox.add(effect.batch) if parent is None else parent.fenced(lambda: outbox.add(effect.batch))
         hold = outbox.hold
         if hold.claim is None:
             hold.claimed(hold.checkpointer.claim(hold.claim_request(outbox.lane, outbox.seen)))
@@ -137,6 +138,9 @@ class BlockingDriver:
 
     def _launch(self, effect: Launch) -> Sequence[Mail]:
         tasks = effect.tasks
+        if self._shared.parent is not None:
+            self._shared.parent.check()
+            self._shared.parent.alive()
         for task in tasks:
             if task.spec.work.needs_loop:
                 private_loop.check_no_loop_here(task.name)

@@ -79,6 +79,8 @@ def _inject(name: str, context: Any) -> Any:
         return context.write
     if name == "error":
         return context.task.cause
+    if name == "previous":
+        return context.previous
     return context.shared.store
 
 

@@ -31,13 +31,13 @@ from durable_graph.runtime.questions import Asked
 from durable_graph.types import MISSING, StreamWriter
 
 if TYPE_CHECKING:
+    from durable_graph.caches import BaseCache
     from durable_graph.core.mail import Mail
     from durable_graph.core.planning import Task
     from durable_graph.core.program import Program
     from durable_graph.core.run import Run
     from durable_graph.runtime.callables import Body
     from durable_graph.runtime.deadlines import Watch
-    from durable_graph.caches import BaseCache
     from durable_graph.runtime.nested import NestedSession
     from durable_graph.runtime.session import Session
 
@@ -58,6 +58,7 @@ __all__ = [
     "interrupt",
 ]
 
+T = TypeVar("T")
 ContextT = TypeVar("ContextT", default=Any)
 
 PREVIOUS: Final = "__previous__"
@@ -206,9 +207,22 @@ class TaskContext:
     """One attempt of one task. `asked`: its questions; None when it asked none.
 
     watch: its time limits, None without any.   over: it was given up, and nothing it does counts any more.
+    children: the tasks it started; None when it started none.   numbers: how often each recorded step was called.
     """
 
-    __slots__ = ("_config", "_runtime", "asked", "children", "graphs", "numbers", "over", "rejected", "shared", "task", "watch")
+    __slots__ = (
+        "_config",
+        "_runtime",
+        "asked",
+        "children",
+        "graphs",
+        "numbers",
+        "over",
+        "rejected",
+        "shared",
+        "task",
+        "watch",
+    )
 
     def __init__(self, task: Task, shared: RunContext) -> None:
         self.task = task
@@ -224,13 +238,27 @@ class TaskContext:
         self._runtime: Runtime[Any] | None = None
 
     def check(self) -> None:
-        """Refuse to go on when the attempt was given up.
+        """Refuse to go on when the attempt, or one around it, was given up.
 
         Raises:
             AttemptOver: it was.
         """
-        if self.over:
-            raise AttemptOver(self.task.name)
+        context: TaskContext | None = self
+        while context is not None:
+            if context.over:
+                raise AttemptOver(context.task.name)
+            context = context.shared.parent
+
+    def fenced(self, act: Callable[[], T]) -> T:
+        """Do something that counts, unless the attempt, or one around it, was given up; and none is meanwhile. It must
+        be quick: who gives an attempt up waits for it.
+
+        Raises:
+            AttemptOver: one was; nothing was done.
+        """
+        watch, parent = self.watch, self.shared.parent
+        inner = act if parent is None else lambda: parent.fenced(act)
+        return inner() if watch is None else watch.fenced(inner)
 
     @property
     def idempotency_key(self) -> str:
@@ -261,15 +289,19 @@ class TaskContext:
         self.alive()
         if post is None:
             return False
-        if self.watch is not None:
-            return self.watch.post(post, mail)
-        post(mail)
+        try:
+            self.fenced(lambda: post(mail))
+        except AttemptOver:
+            return False
         return True
 
-    def alive(self) -> None:
-        """A sign of life of the node, for its idle_timeout."""
-        if self.watch is not None:
-            self.watch.alive()
+    def alive(self, *, heartbeat: bool = False) -> None:
+        """A sign of life, for the idle_timeout of this node and of those around it."""
+        context: TaskContext | None = self
+        while context is not None:
+            if context.watch is not None:
+                context.watch.alive(heartbeat=heartbeat)
+            context = context.shared.parent
 
     def heartbeat(self) -> None:
         """A sign of life that the node gives on purpose.
@@ -278,14 +310,14 @@ class TaskContext:
             AttemptOver: the attempt was given up.
         """
         self.check()
-        if self.watch is not None:
-            self.watch.alive(heartbeat=True)
+        self.alive(heartbeat=True)
 
     @property
     def namespace(self) -> str:
         """Where this task is among graphs inside graphs: a config that says so comes from here."""
         above = self.shared.run.request.ns if self.shared.run is not None else ""
-        return f"{above}|{self.task.path}" if above else self.task.path
+        here = f"{self.task.name}:{self.task.id}"
+        return f"{above}|{here}" if above else here
 
     @property
     def questions(self) -> Asked:
@@ -312,10 +344,9 @@ class TaskContext:
                 "langgraph_step": run.step + 1 if run is not None else 0,
                 "langgraph_node": task.name,
                 "langgraph_path": (task.path,),
-                "langgraph_checkpoint_ns": f"{task.name}:{task.id}",
+                "langgraph_checkpoint_ns": self.namespace,
             }
-            configurable = {**base.get("configurable", {}), "checkpoint_ns": self.namespace}
-            self._config = {**base, "metadata": metadata, "configurable": configurable}
+            self._config = {**base, "metadata": metadata, "configurable": dict(base.get("configurable", {}))}
             for key in ("run_id", "run_name"):  # they name the graph's run, not what a node calls with this config
                 _ = self._config.pop(key, None)
             for key in ("tags", "callbacks"):

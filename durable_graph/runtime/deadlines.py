@@ -4,7 +4,8 @@
 2. An attempt that is given up answers with `NodeTimeoutError` at once. Async code is cancelled. Sync code cannot be:
    its OS thread is left to itself and counts no more, neither against the run's limit nor against the pool's.
 3. Nothing it does from then on counts: its mail and what it writes to streams are dropped, its routers are not asked,
-   and whatever would be stored (`interrupt`, recorded steps) raises `AttemptOver` in it. Its end is told as `Late`.
+   and whatever would be stored (`interrupt`, recorded steps, graphs inside) raises `AttemptOver`. Its end is told as
+   `Late`.
 4. Who finishes after its time is given up too, even if nobody had noticed yet.
 5. Nobody polls. Drivers wait until `Watch.deadline`; a sign of life moves it, which they see when the old one has come.
 """
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from durable_graph.core.run import Run
     from durable_graph.runtime.callables import Body
     from durable_graph.runtime.context import RunContext, TaskContext
+    from durable_graph.runtime.work import NodeWork
 
 __all__ = ["StepLimit", "TimedAttempt", "Watch", "perform_in_time"]
 
@@ -234,12 +236,16 @@ class Watch:
             context.watch = self
             context.over = self.error is not None
 
-    def post(self, post: Callable[[Mail], None], mail: Mail) -> bool:
-        """Hand mail over, unless the attempt was given up: then False."""
+    def fenced(self, act: Callable[[], T]) -> T:
+        """Do something that counts; the attempt is not given up meanwhile.
+
+        Raises:
+            AttemptOver: it was before.
+        """
         with self._lock:
-            if self.error is None:
-                post(mail)
-            return self.error is None
+            if self.error is not None:
+                raise AttemptOver(self.task.name)
+            return act()
 
     def occupy(self) -> None:
         """The attempt runs in this OS thread of the pool; it is nobody's when the attempt is given up."""
@@ -251,16 +257,13 @@ class Watch:
         """Call a body in this OS thread; an async one runs on the private loop and can be cancelled there.
 
         Raises:
-            AttemptOver: the attempt was given up; its result is not used and its routers are not asked.
+            AttemptOver: it is code of the user, and the attempt was given up before or meanwhile.
         """
         if body.sync is None:
             return private_loop.run(self.acall(body, args, keywords))
-        return self.current(body.sync(*args, **(keywords or {})))
-
-    def current(self, result: T) -> T:
-        """What a call gave, if anybody still wants it. *Raises* as `call`."""
-        if self.error is not None:
-            raise AttemptOver(self.task.name)
+        self._check(body)
+        result = body.sync(*args, **(keywords or {}))
+        self._check(body)
         return result
 
     async def acall(self, body: Body, args: tuple[Any, ...], keywords: Mapping[str, Any] | None) -> Any:
@@ -268,17 +271,36 @@ class Watch:
         assert body.asyn is not None  # noqa: S101 - the callers looked; this tells the type checker
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert task is not None  # noqa: S101 - a coroutine that runs on a loop has one
+
+        def cancel() -> None:
+            if self._cancel is ask:  # else this call is over, and another one is not meant
+                _ = task.cancel()
+
+        def ask() -> None:
+            _call_loop(loop, cancel)
+
         with self._lock:
-            if self.error is not None:
-                raise AttemptOver(self.task.name)
-            self._cancel = lambda: _call_loop(loop, task.cancel)
+            self._check(body)
+            if self.error is None:
+                self._cancel = ask
         try:
-            return self.current(await body.asyn(*args, **(keywords or {})))
+            result = await body.asyn(*args, **(keywords or {}))
         except asyncio.CancelledError:
             self._obeyed = self.given_up
             raise
         finally:
             self._cancel = None
+        self._check(body)
+        return result
+
+    def _check(self, body: Body) -> None:
+        """The node and its routers are for nothing once the attempt was given up. What else is called for it must come
+        to its end: handlers are told, graphs inside are closed, caches are let go.
+        """
+        if self.error is not None:
+            work: NodeWork = self.task.spec.work
+            if body is work.body or any(body is branch.body for branch in work.branches):
+                raise AttemptOver(self.task.name)
 
 
 def perform_in_time(watch: Watch, shared: RunContext) -> Answer | None:

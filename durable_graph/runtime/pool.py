@@ -14,17 +14,18 @@ import contextvars
 import os
 import threading
 from concurrent.futures import Future
+from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from typing_extensions import TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
 T = TypeVar("T")
 
-__all__ = ["LIMIT", "give_back", "lend", "start", "submit"]
+__all__ = ["LIMIT", "give_back", "lend", "lent", "start", "submit"]
 
 LIMIT = 64
 """OS threads at the most, beside those that are lent; further work waits until one is free."""
@@ -136,6 +137,16 @@ def give_back(lent_to: _Pool | None) -> None:
     """The wait is over."""
     if lent_to is not None:
         lent_to.give_back()
+
+
+@contextmanager
+def lent() -> Generator[None]:
+    """Around a wait for other work of the pool."""
+    taken = lend()
+    try:
+        yield
+    finally:
+        give_back(taken)
 
 
 def _after_fork() -> None:

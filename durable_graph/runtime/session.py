@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from typing_extensions import TypeVar
 
 from durable_graph.core import identity
-from durable_graph.errors import InvalidConfigError, ThreadBusy
+from durable_graph.core.run import owner_of
+from durable_graph.errors import EmptyInputError, InvalidConfigError, ThreadBusy
 from durable_graph.persistence.codec import CODEC
 from durable_graph.persistence.layout import LaneWriter, read_at, read_head, read_history
 from durable_graph.records import MAIN, RowRange
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from durable_graph.records import Address, LoadedThread, Row, StoredCheckpoint
     from durable_graph.types import Durability
 
-__all__ = ["Asking", "Session", "aask", "ask", "at", "lineage", "newest", "read_from", "walk"]
+__all__ = ["Asking", "Session", "aask", "ask", "at", "lineage", "newest", "placed", "read_from", "walk"]
 
 T = TypeVar("T")
 
@@ -36,8 +37,8 @@ T = TypeVar("T")
 class Session:
     """Between a run and its checkpointer. `begin` reads; then `outbox` writes.
 
-    instant: `begin` waits for nothing.   editing: find out what ran before the checkpoint.   copying: go on on a lane of
-    its own, beside the checkpoint.
+    instant: `begin` waits for nothing.   editing: the call is an edit; find out what ran before the checkpoint.
+    copying: go on on a lane of its own, beside the checkpoint.   ns: the namespace of the graph inside that is meant.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Session:
         *,
         editing: bool = False,
         copying: bool = False,
+        ns: str = "",
     ) -> None:
         self.checkpointer = checkpointer
         self.key = key
@@ -58,6 +60,7 @@ class Session:
         self._wanted = identity.parse_checkpoint_id(wanted) if wanted else None
         self._editing = editing
         self._copying = copying
+        self._ns = ns
 
     def begin(self) -> StoredCheckpoint | None:
         """Read the checkpoint that is wanted, or the thread's newest one, and prepare to write behind it.
@@ -71,9 +74,11 @@ class Session:
         loaded = self._look()
         hold = Hold(checkpointer, committer_for(checkpointer), self.key, loaded, self.durability)
         stored, writer = None, None
-        if loaded is not None:
+        if self._ns and not self._editing:
+            stored, writer = self._inside(hold)
+        elif loaded is not None:
             stored, writer = ask(checkpointer, _reading(read_head(loaded, CODEC, tasks=False), loaded))
-        wanted = self._wanted
+        wanted = None if self._ns and not self._editing else self._wanted
         if self._copying and stored is not None:
             wanted = wanted or stored.address
             stored = None
@@ -81,6 +86,9 @@ class Session:
             stored, writer = self._branch(hold, wanted)
         if self._editing and stored is not None:
             stored.ran = _ran_before(hold, stored)
+        if writer is None and self._ns:
+            what = f"thread {self.key!r} has nothing stored for the graph {self._ns!r} inside it"
+            raise EmptyInputError(what, cure="get_state(config, subgraphs=True) shows which graphs have state.")
         if writer is None:
             writer = LaneWriter(CODEC, 1 if loaded is not None else hold.new_lane(""))
         self._outbox = Outbox(hold, writer)
@@ -88,14 +96,38 @@ class Session:
 
     def _branch(self, hold: Hold, wanted: Address) -> tuple[StoredCheckpoint, LaneWriter]:
         """A checkpoint that others follow, and a lane that starts from it."""
+        ns = self._ns if self._editing else ""
         found = read_from(hold, wanted.lane, wanted.seq)
         stored, writer = found if found is not None else (None, None)
-        if stored is None or writer is None or stored.address != wanted or hold.lanes[wanted.lane].ns:
+        if stored is None or writer is None or stored.address != wanted or hold.lanes[wanted.lane].ns != ns:
             what = f"thread {self.key!r} has no checkpoint {identity.checkpoint_id(wanted)}"
             cure = "Pass the config of a snapshot of this thread, or leave checkpoint_id out to go on from the newest."
             raise InvalidConfigError(what, cure=cure)
         stored.past = True
-        return stored, writer.branch(hold.new_lane("", (wanted.lane, wanted.seq)), sibling=self._copying)
+        return stored, writer.branch(hold.new_lane(ns, (wanted.lane, wanted.seq)), sibling=self._copying)
+
+    def _inside(self, hold: Hold) -> tuple[StoredCheckpoint | None, LaneWriter | None]:
+        """A checkpoint of a graph inside: the checkpoints of those around it, up to the outermost, go along."""
+        lane = hold.newest_lane(self._ns) if self._wanted is None else self._wanted.lane
+        at = None if lane is None else (lane, None if self._wanted is None else self._wanted.seq)
+        directed: dict[str, tuple[int, int]] = {}
+        ns = self._ns
+        while at is not None and ns:
+            found, _ = read_from(hold, *at) or (None, None)
+            above = owner_of(found) if found is not None else None
+            if found is None or above is None or hold.lanes[at[0]].ns != ns:
+                at = None
+                break
+            directed[ns] = (found.address.lane, found.address.seq)
+            at, ns = above, hold.lanes[above[0]].ns
+        stored, writer = (None, None) if at is None else read_from(hold, *at) or (None, None)
+        if stored is None or writer is None:
+            wanted = "" if self._wanted is None else f" with the id {identity.checkpoint_id(self._wanted)}"
+            what = f"thread {self.key!r} has no checkpoint{wanted} of the graph {self._ns!r} inside it"
+            raise InvalidConfigError(what, cure="Pass the config of a snapshot of this thread.")
+        stored.past, stored.directed = True, directed
+        at = (stored.address.lane, stored.address.seq)
+        return stored, writer.branch(hold.new_lane("", at))
 
     def _look(self) -> LoadedThread | None:
         """The thread, which nobody alive holds.
@@ -104,7 +136,7 @@ class Session:
         """
         before: str | None = None
         while True:
-            loaded = self.checkpointer.load(self.key)
+            loaded = self.checkpointer.load(self.key, ns=self._ns if self._editing else "")
             holder = loaded.thread.owner if loaded is not None else None
             if holder is None or holder == before:
                 return loaded
@@ -170,12 +202,21 @@ Asking: TypeAlias = "Generator[tuple[str, tuple[Any, ...], dict[str, Any]], Any,
 callers share it. Drive it with `ask` or `aask`."""
 
 
-def newest(key: str) -> Asking[StoredCheckpoint | None]:
-    """The newest checkpoint of a thread."""
-    loaded = yield "load", (key,), {}
-    if loaded is None:
+def newest(key: str, *, ns: str = "") -> Asking[StoredCheckpoint | None]:
+    """The newest checkpoint of a thread; with `ns` of a graph inside it."""
+    loaded = yield "load", (key,), {"ns": ns}
+    if loaded is None or not loaded.rows:
         return None
     return (yield from _reading(read_head(loaded, CODEC), loaded))[0]
+
+
+def placed(key: str, lane: int, seq: int | None) -> Asking[StoredCheckpoint | None]:
+    """The checkpoint of a lane with this seq; None for its newest one."""
+    loaded = yield "load", (key,), {"lane": lane, "upto": seq}
+    if loaded is None or not loaded.rows:
+        return None
+    reader = read_head(loaded, CODEC) if seq is None else read_at(loaded, seq, CODEC)
+    return (yield from _reading(reader, loaded))[0]
 
 
 def at(key: str, address: Address) -> Asking[StoredCheckpoint | None]:

@@ -17,6 +17,7 @@ from durable_graph.types import END, MISSING, ROOT, START, Command, Send
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from durable_graph.caches import CachePolicy
     from durable_graph.core.planning import Task
     from durable_graph.runtime.callables import Body
     from durable_graph.runtime.context import RunContext
@@ -85,7 +86,7 @@ class NodeWork:
     """Everything that running a node needs. `body` is None for START, which passes its input on.
 
     needs_loop: some of its code is async only.   threaded: all of its code has a sync form and its body has no async
-    one, so that under asyncio the whole task runs in an OS thread.
+    one, so that under asyncio the whole task runs in an OS thread.   cache: how long its results are kept, by what key.
     """
 
     name: str
@@ -95,6 +96,7 @@ class NodeWork:
     branches: tuple[BranchWork, ...] = ()
     needs_loop: bool = False
     threaded: bool = False
+    cache: CachePolicy | None = None
 
     def read(self, task: Task, shared: RunContext) -> Any:
         """The input of a task: what its Send brought, or the state."""

@@ -10,7 +10,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from checkpointers import SqliteSaver
-from checkpointers.sql import migrate, statements, tables
+from checkpointers.sql import migrate, statements, store_statements, tables
 
 
 def engine(path):
@@ -71,9 +71,11 @@ def test_a_fresh_database_is_what_sqlalchemy_and_alembic_make(tmp_path, other):
     other(tmp_path / "other.db")
     shapes, texts = described(tmp_path / "library.db")
     assert (shapes, texts) == described(tmp_path / "other.db")
-    assert set(shapes) == {"thread", "lane", "record", "durable_graph_version"}
+    assert set(shapes) == {"thread", "lane", "record", "item", "vector", "cache", "durable_graph_version"}
     assert "AUTOINCREMENT" in texts["thread"]
     assert texts["record_base"].endswith("WHERE part = 0 AND kind = 1")
+    assert texts["item_expires"].endswith("WHERE expires IS NOT NULL")
+    assert texts["cache_expires"].endswith("WHERE expires IS NOT NULL")
 
 
 def test_the_library_and_alembic_write_the_same_version(tmp_path):
@@ -153,3 +155,34 @@ def test_reading_never_scans_a_table(tmp_path, name, values, index):
     assert any(index in step for step in plan), plan
     assert not any(step.startswith("SCAN") for step in plan if "wanted" not in step), plan
     assert not any("TEMP B-TREE" in step for step in plan), plan
+
+
+def whole_store_statements():
+    parts = {"CONTAINS", "ENDS_WITH", "IN_ORDER", "NAMESPACES_IN_ORDER"}
+    found = {name: getattr(store_statements, name) for name in store_statements.__all__ if name not in parts}
+    found["SCAN"] += store_statements.CONTAINS * 2 + store_statements.IN_ORDER
+    found["NAMESPACES"] += store_statements.ENDS_WITH + store_statements.NAMESPACES_IN_ORDER
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(whole_store_statements()))
+def test_no_statement_of_a_store_scans_or_sorts_a_table(tmp_path, name):
+    created_by_sqlalchemy(tmp_path / "tables.db")
+    connection = sqlite3.connect(tmp_path / "tables.db")
+    text = whole_store_statements()[name]
+    plan = [row[3] for row in connection.execute("EXPLAIN QUERY PLAN " + text, (b"",) * text.count("?"))]
+    connection.close()
+    assert not any(step.startswith("SCAN") or "TEMP B-TREE" in step for step in plan), plan
+
+
+@pytest.mark.parametrize(("name", "table"), [("PUT", tables.item), ("PUT_VECTOR", tables.vector)])
+def test_each_insert_of_a_store_fills_every_column_in_order(name, table):
+    columns = re.search(r"INSERT INTO (\w+) \(([^)]*)\)", getattr(store_statements, name))
+    assert columns.group(1) == table.name
+    assert columns.group(2).split(", ") == list(table.c.keys())
+
+
+@pytest.mark.parametrize("name", ["FIND", "SCAN"])
+def test_what_a_store_reads_is_every_column_in_order(name):
+    columns = re.search(r"SELECT (.*) FROM item", getattr(store_statements, name))
+    assert columns.group(1).split(", ") == list(tables.item.c.keys())

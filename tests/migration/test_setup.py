@@ -6,6 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
 
 from checkpointers import SqliteSaver
 from checkpointers.sql import migrate
@@ -80,7 +83,7 @@ def test_a_foreign_database_is_shared(tmp_path):
     assert sql(tmp_path / "app.db", "SELECT count(*) FROM thread") == [(1,)]
 
 
-@pytest.mark.parametrize("table", ["thread", "lane", "record", "durable_graph_version"])
+@pytest.mark.parametrize("table", ["thread", "lane", "record", "item", "vector", "cache", "durable_graph_version"])
 def test_somebody_elses_tables_of_our_names_are_left_alone(tmp_path, table):
     file = tmp_path / "app.db"
     sql(file, f"CREATE TABLE {table} (version_num TEXT, title TEXT)")
@@ -107,7 +110,7 @@ def test_a_newer_database_is_refused_by_every_verb_and_left_untouched(tmp_path):
     before = file.read_bytes()
     saver = SqliteSaver(file)
     for verb in (saver.setup, lambda: saver.load("thread"), lambda: start(saver, key="new"), lambda: saver.read(1, [])):
-        with pytest.raises(NewerDatabaseError, match=r"9001.*0001"):
+        with pytest.raises(NewerDatabaseError, match=r"9001.*0002"):
             verb()
     assert file.read_bytes() == before
 
@@ -122,7 +125,7 @@ def test_a_version_table_without_a_version_is_corrupt(tmp_path):
 NEXT_REVISION = """
 import sqlalchemy as sa
 from alembic import op
-revision, down_revision, branch_labels, depends_on = "0002", "0001", None, None
+revision, down_revision, branch_labels, depends_on = "0003", "0002", None, None
 def upgrade():
     op.add_column("thread", sa.Column("expires", sa.BigInteger()))
     {more}
@@ -137,8 +140,8 @@ def later_version(tmp_path, monkeypatch):
     def install(more=""):
         folder = tmp_path / "revisions 100%"
         shutil.copytree(revisions, folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
-        (folder / "versions" / "0002_next.py").write_text(NEXT_REVISION.format(more=more))
-        monkeypatch.setattr(migrate, "HEAD", "0002")
+        (folder / "versions" / "0003_next.py").write_text(NEXT_REVISION.format(more=more))
+        monkeypatch.setattr(migrate, "HEAD", "0003")
         monkeypatch.setattr(migrate, "revisions", lambda: str(folder))
 
     return install
@@ -152,8 +155,41 @@ def test_an_older_database_is_upgraded_by_its_first_use(tmp_path, later_version)
     with SqliteSaver(file) as saver:
         assert saver.load("thread").thread.epoch == claim.epoch
         start(saver, key="new")
-    assert sql(file, "SELECT version_num FROM durable_graph_version") == [("0002",)]
+    assert sql(file, "SELECT version_num FROM durable_graph_version") == [("0003",)]
     assert sql(file, "SELECT expires FROM thread") == [(None,), (None,)]
+
+
+def first_version(file):
+    """A database as the first version of this library made it: by its revision."""
+    config = Config()
+    config.set_main_option("script_location", migrate.revisions())
+    made = sa.create_engine(f"sqlite:///{file}")
+    with made.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+    made.dispose()
+
+
+def test_a_database_of_the_first_version_gets_the_tables_of_stores_and_caches(tmp_path):
+    file = tmp_path / "runs.db"
+    first_version(file)
+    key = "INSERT INTO thread (key, epoch, owner, status) VALUES (CAST('t' AS BLOB), 7, NULL, 'done')"
+    sql(file, key)
+    with SqliteSaver(file) as saver:
+        assert saver.load("t").thread.epoch == 7
+    tables = {name for (name,) in sql(file, "SELECT name FROM sqlite_master WHERE type = 'table'")}
+    assert {"item", "vector", "cache"} <= tables
+    assert sql(file, "SELECT version_num FROM durable_graph_version") == [(migrate.HEAD,)]
+
+
+def test_a_users_own_table_in_the_way_of_the_upgrade_is_left_alone(tmp_path):
+    file = tmp_path / "app.db"
+    first_version(file)
+    sql(file, "CREATE TABLE item (name TEXT)")
+    with pytest.raises(CorruptDataError, match="item"):
+        SqliteSaver(file).setup()
+    assert sql(file, "SELECT version_num FROM durable_graph_version") == [("0001",)]
+    assert sql(file, "SELECT name FROM pragma_table_info('item')") == [("name",)]
 
 
 def test_an_upgrade_that_fails_leaves_nothing_behind(tmp_path, later_version):
@@ -181,7 +217,7 @@ UPGRADE_TOGETHER = """
 import sys
 from checkpointers import SqliteSaver
 from checkpointers.sql import migrate
-migrate.HEAD = "0002"
+migrate.HEAD = "0003"
 migrate.revisions = lambda: sys.argv[2]
 import alembic.command
 print("ready", flush=True)
@@ -213,3 +249,4 @@ def test_a_folder_named_migrations_of_the_users_project_is_not_picked_up(tmp_pat
     found = result(python(code, cwd=tmp_path))
     assert not found.startswith(str(tmp_path))
     assert (Path(found) / "versions" / "0001_initial.py").is_file()
+    assert (Path(found) / "versions" / "0002_stores_and_caches.py").is_file()
