@@ -146,6 +146,11 @@ class InMemorySaver(Checkpointer):
             return [_between(parts.get((lane, part), []), first, last) for lane, part, first, last in ranges]
 
     @override
+    def threads(self, after: int = 0, limit: int = 1000) -> list[ThreadInfo]:
+        with self._lock:
+            return [self._by_number[no].info() for no in sorted(no for no in self._by_number if no > after)[:limit]]
+
+    @override
     def claim(self, request: ClaimRequest) -> Claim | None:
         with self._lock:
             no = self._numbers.get(request.key)

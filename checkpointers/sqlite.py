@@ -153,6 +153,10 @@ class SqliteSaver(Checkpointer):
     # --- writing ---------------------------------------------------------------------------------------------------
 
     @override
+    def threads(self, after: int = 0, limit: int = 1000) -> list[ThreadInfo]:
+        return (self._database or self._open()).read(partial(_threads, after=after, limit=limit), self._patience)
+
+    @override
     def claim(self, request: ClaimRequest) -> Claim | None:
         return (self._database or self._open()).write(partial(_claim, request=request), self._patience)
 
@@ -214,6 +218,11 @@ def _load(
         lane = max(((info.last, info.lane) for info in lanes if info.ns == ns), default=(0, 0))[1]
     rows = connection.execute(sql.ROWS_FROM_BASE, (no, lane, no, lane, _END if upto is None else upto))
     return LoadedThread(ThreadInfo(no, key, epoch, owner, status), lanes, lane, tuple(map(Row._make, rows)))
+
+
+def _threads(connection: sqlite3.Connection, *, after: int, limit: int) -> list[ThreadInfo]:
+    rows = connection.execute(sql.THREADS, (after, limit))
+    return [ThreadInfo(no, _as_text(key), epoch, owner, status) for no, key, epoch, owner, status in rows]
 
 
 def _read(connection: sqlite3.Connection, *, no: int, ranges: Sequence[RowRange]) -> list[list[Row]]:

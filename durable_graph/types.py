@@ -244,9 +244,9 @@ class StateUpdate(NamedTuple):
 class StateTask(NamedTuple):
     """One task of a checkpoint: what will run, or ran, or waits.
 
-    `state` is the snapshot (or the config) of the graph that runs inside it. Where it came from: which `attempt` it was,
-    when it began (`started`, seconds since 1970) and how long it took (`duration`, seconds), `answered`: the ids of the
-    interrupts whose answers it used, `calls`: the names of the recorded steps inside it, and the graph's `version`.
+    `state` is the snapshot (or the config) of the graph that runs inside it. Where it came from: which `attempt` it
+    was, when it began (`started`, seconds since 1970) and how long it took (`duration`, seconds), `answered`: the ids
+    of the interrupts whose answers it used, `calls`: the names of the recorded steps inside it, and the graph's `version`.
     """
 
     id: str

@@ -27,6 +27,7 @@ __all__ = [
     "ROWS_FROM_BASE",
     "TABLES",
     "TAKE_OVER",
+    "THREADS",
 ]
 
 # --- commit --------------------------------------------------------------------------------------------------------
@@ -69,6 +70,9 @@ WHERE key = ? AND epoch = ? AND NOT EXISTS (
 # --- load ----------------------------------------------------------------------------------------------------------
 
 FIND_THREAD: Final = "SELECT no, epoch, owner, status FROM thread WHERE key = ?"
+
+THREADS: Final = "SELECT no, key, epoch, owner, status FROM thread WHERE no > ? ORDER BY no LIMIT ?"
+"""Threads, page by page. Parameters: the number before the page's first, and how many."""
 
 LANES: Final = """\
 SELECT lane, ns, parent_lane, parent_seq, coalesce((

@@ -3,8 +3,8 @@
 An edit is a step in which given values take the place of what a node returned: the node's routers and edges follow from
 them as if it had run. Each superstep of edits is a checkpoint of its own (source "update"); all are one commit.
 
-What the edited thread waits for stays: questions that are open, results of siblings that finished and recorded steps go
-along where their task is still to run. Editing a checkpoint that others follow starts a branch, which takes nothing along.
+What the edited thread waits for stays: open questions, results of siblings that finished and recorded steps go along
+where their task is still to run. Editing a checkpoint that others follow starts a branch, which takes nothing along.
 """
 
 from __future__ import annotations
@@ -229,7 +229,9 @@ class _Editor:
         nodes, sends = set(found.nodes), [*before.sends, *found.sends]
         if done.intersection(waiting):  # an answer in the place of a task: its siblings are still to run
             nodes |= {node for node in before.nodes if node not in done}
-            sends = [send for index, send in enumerate(before.sends) if identity.push_path(send.node, index) not in done]
+            sends = [
+                send for index, send in enumerate(before.sends) if identity.push_path(send.node, index) not in done
+            ]
             sends += found.sends
         frontier = Frontier(tuple(sorted(nodes)), tuple(sends), found.arrived, found.deferred)
         run.frontier = Frontier() if ends else frontier

@@ -95,7 +95,7 @@ def _state_task(thread: str, path: str, node: str, stored: StoredCheckpoint, *, 
     waits = record.writes is None
     asked = tuple(one for one in record.interrupts if not live or (waits and one.id not in stored.answers))
     return found._replace(
-        state=_child_config(thread, record.children, live=live),
+        state=_child_config(thread, record.children),
         error=error,
         interrupts=asked,
         result=result,
@@ -108,7 +108,7 @@ def _state_task(thread: str, path: str, node: str, stored: StoredCheckpoint, *, 
     )
 
 
-def _child_config(thread: str, children: Mapping[str, tuple[int, int]], *, live: bool) -> Config | None:
+def _child_config(thread: str, children: Mapping[str, tuple[int, int]]) -> Config | None:
     """The config of the graph that ran inside a task; of the first, where there were several."""
     for ns in sorted(children):
         found: Config = {"configurable": {"thread_id": thread, "checkpoint_ns": ns}}

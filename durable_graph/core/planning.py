@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from durable_graph.core.mail import Late
     from durable_graph.core.program import NodeNames, NodeSpec, Program
-    from durable_graph.records import Address, ErrorRecord, Write
     from durable_graph.errors import NodeError
+    from durable_graph.records import Address, ErrorRecord, Write
     from durable_graph.types import Command, Interrupt, TimeoutPolicy
 
 __all__ = ["Task", "breakpoint_hit", "follow", "plan"]
 
-_NONE: Any = MappingProxyType({})
+_NONE: Any = MappingProxyType[str, Any]({})
 """What most tasks share: nothing, and nobody can write it."""
 
 
@@ -34,8 +34,9 @@ class Task:
 
     After it ran: `writes` and `routes` when it finished, `interrupts` when it waits, `error` when it failed.
     `stored` says that this result is durable already; `delay` (seconds) comes before the next attempt.
-    `children` are the graphs that ran inside: namespace -> (lane, seq). `handler` is the task that runs because this one
-    failed for good, `cause` what such a task is told. `timeout` limits each attempt: the Send's, else the node's.
+    `children` are the graphs that ran inside: namespace -> (lane, seq). `handler` is the task that runs because this
+    one failed for good, `cause` what such a task is told. `timeout` is what limits each attempt: the Send's, else the
+    node's.
     """
 
     __slots__ = (

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from durable_graph.core.program import NodeNames
     from durable_graph.core.run import Run
     from durable_graph.records import Write
-    from durable_graph.types import OnUnfinished, Send
+    from durable_graph.types import Command, OnUnfinished, Send
 
 __all__ = ["Request"]
 
@@ -40,7 +40,7 @@ class Request:
     limit: int
     copy: Callable[[Any], Any]
     writes: Sequence[Write] = ()
-    routes: Sequence[str | Send] = ()
+    routes: Sequence[str | Send | Command[Any]] = ()
     resume: Any = MISSING
     durable: bool = False
     flush: bool = False

@@ -10,15 +10,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from durable_graph.core import streaming
-from durable_graph.core.applying import Blamed, apply_tasks, merge_changes, preview
+from durable_graph.core.applying import apply_tasks, merge_changes
 from durable_graph.core.effects import Batch
+from durable_graph.core.ending import live_values
 from durable_graph.core.mail import Failed, Finished, Interrupted, Late, Relayed, Said
 from durable_graph.core.planning import Task, breakpoint_hit, follow, plan
-from durable_graph.core.reports import error_record, failure_of, task_record
+from durable_graph.core.reports import failure_of, task_record
 from durable_graph.core.retrying import delay_before_retry
 from durable_graph.core.showing import Show
 from durable_graph.core.versions import adapted, version_of
-from durable_graph.errors import GraphDrained, GraphRecursionError, NodeError, NodeFailure, StorageError, StoredError
+from durable_graph.errors import GraphDrained, GraphRecursionError, NodeError, StoredError
 from durable_graph.records import (
     Address,
     Change,
@@ -37,9 +38,8 @@ if TYPE_CHECKING:
     from durable_graph.core.program import NodeNames, Program
     from durable_graph.core.request import Request
     from durable_graph.records import CallRecord, ErrorRecord, Write
-    from durable_graph.types import Interrupt
 
-__all__ = ["OWNER", "PIN", "Outcome", "Run", "owner_of"]
+__all__ = ["OWNER", "PIN", "Run", "owner_of"]
 
 PIN: Final = "\0pin:"
 """Before a namespace: the key that says where the graph of this namespace stands, as [lane, seq]."""
@@ -53,33 +53,14 @@ def owner_of(stored: StoredCheckpoint) -> tuple[int, int] | None:
     return None if found is None else (found[0], found[1])
 
 
-class Outcome:
-    """How a run ended. `values` is the state, with the results of finished siblings where it waits.
-
-    used: ids of the interrupts whose answers it used.   left: what its nodes told the parent graph.
-    """
-
-    __slots__ = ("interrupts", "left", "used", "values")
-
-    def __init__(
-        self,
-        values: dict[str, Any],
-        interrupts: tuple[Interrupt, ...],
-        used: tuple[str, ...] = (),
-        left: tuple[Command[Any], ...] = (),
-    ) -> None:
-        self.values = values
-        self.interrupts = interrupts
-        self.used = used
-        self.left = left
-
-
 class Run:
     """One run over one thread. `values` is its own: nobody else holds a mutable part of it.
 
     pins: where the graphs with a memory of their own stand: namespace -> (lane, seq).   stateful: the namespaces that
-    were called in this step and have one.   directed: where graphs inside go on, on a branch: namespace -> (lane, seq).
-    edited: somebody edited the state that the step reads.   calls: the recorded steps of the step that is under way; results: what they gave, where nothing is stored.
+    were called in this step and have one.   directed: where graphs inside go on, on a branch.
+    calls: the recorded steps of the step that is under way; results: what they gave, where nothing is stored.
+    edited: somebody edited the state that this step reads.   carried: what a Command changed before this step.
+    migrated: what `migrate_state` and aliases changed, until a checkpoint has it.
     """
 
     def __init__(self, program: Program, request: Request, stored: StoredCheckpoint | None) -> None:
@@ -114,10 +95,10 @@ class Run:
         self._after: NodeNames = request.after or program.interrupt_after
         self.edited = False
         self._fresh = True
-        self._closing = False
+        self.closing = False
         self._shown: StepRecord | None = None
         self._input: tuple[dict[str, Any], StepRecord] | None = None
-        self._used: list[str] = []
+        self.used: list[str] = []
 
     def _take(self, stored: StoredCheckpoint) -> None:
         channels = self.program.channels
@@ -187,7 +168,7 @@ class Run:
         else:
             self.parent = stored[-2] if stored[1:] else (self.address if self.address.seq else None)
             self.address = stored[-1]
-        self._closing = False
+        self.closing = False
         self._fresh = True
         shown = self._shown
         origin = shown.origin if shown is not None and shown.origin is not None else self.address
@@ -272,11 +253,11 @@ class Run:
                 task.writes, task.routes, task.cached = mail.writes, mail.routes, mail.cached
                 task.interrupts, task.answered = (), mail.answered
                 if mail.answered:
-                    self._used += mail.answered
+                    self.used += mail.answered
             elif type(mail) is Interrupted:
                 self.busy -= 1
                 task.interrupts, task.answered = mail.interrupts, mail.answered
-                self._used += mail.answered
+                self.used += mail.answered
             elif type(mail) is Relayed:
                 self.show.relay(mail)
                 continue
@@ -337,10 +318,10 @@ class Run:
 
     def interim(self) -> Batch | None:
         """Results that arrived while other tasks still run."""
-        fresh = self._unsaved()
+        fresh = self.unsaved()
         return Batch(pending=PendingRecord(fresh)) if fresh else None
 
-    def _unsaved(self) -> tuple[TaskRecord, ...]:
+    def unsaved(self) -> tuple[TaskRecord, ...]:
         """Records of results that are not stored yet; they count as stored from here on."""
         found: list[TaskRecord] = []
         for task in self.tasks:
@@ -351,7 +332,7 @@ class Run:
 
     # --- the end of a step --------------------------------------------------------------------------------------
 
-    def close_step(self) -> Batch:
+    def close_step(self) -> Batch:  # noqa: C901 - every function on the way of each step costs a call
         """All tasks answered: make the next checkpoint, or pause where a task waits for a human.
 
         Raises:
@@ -367,7 +348,7 @@ class Run:
                 tasks = [one for one in self.tasks if one.handler is None]
         if self.request.nested and self._leaving():
             return self._pause()
-        self._closing = True
+        self.closing = True
         changes = apply_tasks(self.program, self.values, tasks)
         self.frontier = frontier = follow(self.program, tasks, self.frontier)
         if self.carried:
@@ -429,8 +410,8 @@ class Run:
     def _pause(self) -> Batch:
         self.over = True
         if self.show.modes and any(task.writes for task in self.tasks):
-            self.show.values(self._live_values())
-        return Batch(pending=PendingRecord(self._unsaved()), status="waiting")
+            self.show.values(live_values(self.program, self.values, self.tasks, self.request))
+        return Batch(pending=PendingRecord(self.unsaved()), status="waiting")
 
     def record(self, source: str, changes: dict[str, Change], frontier: Frontier) -> StepRecord:
         """The record of a checkpoint, in the step that `self.step` says."""
@@ -452,59 +433,3 @@ class Run:
             metadata=request.metadata,
         )
         return record
-
-    # --- how it ends --------------------------------------------------------------------------------------------
-
-    def stop(self, error: BaseException) -> Batch | None:
-        """The run ends with an error: what is still to be stored. None where the backend itself failed.
-
-        Results of finished tasks are kept; results that took part in a refused update are void, so that a resume
-        runs these tasks again.
-        """
-        self.over = True
-        if isinstance(error, StorageError):
-            return None
-        culprits: frozenset[str] = frozenset()
-        if isinstance(error, Blamed):
-            culprits = frozenset(error.paths)
-            where = f" of thread {self.request.thread!r}" if self.request.thread else ""
-            error.error.add_note(f"In step {self.step + 1}{where}; these tasks run again when the thread is resumed.")
-        elif self._closing and isinstance(error, NodeFailure):
-            culprits = frozenset(task.path for task in self.tasks if task.writes)
-        for task in self.tasks:
-            if task.path not in culprits:
-                continue
-            task.writes, task.routes, task.stored = None, (), False
-            task.error = error.error if isinstance(error, Blamed) else error
-            task.failure = error_record(task.error)
-        if not isinstance(error, Exception):
-            for task in self.tasks:  # cut short: say what was in flight
-                if task.writes is None and task.failure is None and not task.interrupts and self.busy:
-                    task.failure = error_record(error)
-        status = "failed" if isinstance(error, Exception) else "stopped"
-        if self._closing and not isinstance(error, Exception):
-            # Cut short while a checkpoint was handed over. It may be stored, and these results in it: behind it they
-            # would count as results of the next step.
-            return Batch(status=status)
-        return Batch(pending=PendingRecord(self._unsaved()), status=status)
-
-    def outcome(self) -> Outcome:
-        """What the caller gets."""
-        interrupts = tuple(
-            asked
-            for task in self.tasks
-            if task.writes is None
-            for asked in task.interrupts
-            if asked.id not in self.answers
-        )
-        left: tuple[Command[Any], ...] = ()
-        if self.request.nested:
-            left = tuple(route for task in self.tasks for route in task.routes if isinstance(route, Command))
-        return Outcome(self._live_values() if interrupts else self.values, interrupts, tuple(self._used), left)
-
-    def _live_values(self) -> dict[str, Any]:
-        """The state with what finished siblings of a waiting task wrote."""
-        writes = [write for task in self.tasks for write in task.writes or ()]
-        if not writes:
-            return self.values
-        return preview(self.program.channels, self.values, writes, self.request.copy)

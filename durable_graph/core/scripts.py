@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from durable_graph.core import opening
 from durable_graph.core.applying import Blamed
 from durable_graph.core.effects import Cancel, Emit, Flush, Launch, Load, Persist, Receive, Script
+from durable_graph.core.ending import Outcome, outcome_of, stop_run
 from durable_graph.core.interrupts import listing
-from durable_graph.core.run import Outcome, Run, owner_of
+from durable_graph.core.run import Run, owner_of
 from durable_graph.errors import UnfinishedRunError
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def run_graph(program: Program, request: Request) -> Script[Outcome]:
     first = opening.open_run(run)
     if first is None:
         yield from Emit(run.show.take())
-        return run.outcome()
+        return outcome_of(run)
     # Outside of the try: a run that cannot begin has stored nothing and holds nothing.
     addresses = (yield from Persist(first)) if run.request.durable else None
     try:
@@ -56,7 +57,7 @@ def run_graph(program: Program, request: Request) -> Script[Outcome]:
         if isinstance(error, Blamed):
             raise error.error from error.error.__cause__
         raise
-    return run.outcome()
+    return outcome_of(run)
 
 
 def _finish(program: Program, request: Request) -> Script[StoredCheckpoint | None]:
@@ -140,7 +141,7 @@ def _end_badly(run: Run, error: BaseException) -> Script[None]:
         run.receive((yield from Receive(wait=False)))
     if isinstance(error, Blamed):  # the step is refused: what its tasks did is shown when it is run again
         run.show.events.clear()
-    batch = run.stop(error)
+    batch = stop_run(run, error)
     if batch is not None and run.request.durable:
         yield from Persist(batch)
         yield from Flush()

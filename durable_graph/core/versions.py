@@ -1,6 +1,6 @@
 """Stored threads and code that changed since: other names of nodes and keys, other values.
 
-A checkpoint is adapted when it is read; what is stored stays as it is. The next checkpoint has the new names and values.
+A checkpoint is adapted when it is read; what is stored stays as it is. The next one has the new names and values.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast, overload
 
 from typing_extensions import TypeVar
 
+from durable_graph.core.identity import HANDLER
 from durable_graph.core.retrying import as_policies
 from durable_graph.core.versions import Changes
 from durable_graph.errors import InvalidGraphError
@@ -15,7 +16,6 @@ from durable_graph.graph.compiled import CompiledStateGraph
 from durable_graph.graph.lowering import lower
 from durable_graph.graph.nodes import Node, NodeDefaults, input_hint
 from durable_graph.graph.validation import check_graph
-from durable_graph.core.identity import HANDLER
 from durable_graph.runtime.callables import Body, name_of
 from durable_graph.schema import read_schema
 from durable_graph.types import END, START, TimeoutPolicy
@@ -191,7 +191,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         error_handler: Action | None = None,
         timeout: TimeoutPolicy | float | timedelta | None = None,
     ) -> Self:
-        """What holds for every node that says nothing itself, whenever it was added. Graphs inside nodes have their own.
+        """What holds for every node that says nothing itself, whenever it was added; not for graphs inside nodes.
 
         Retries and timeouts hold for error handlers too. See `add_node` for what each means.
         """
@@ -346,8 +346,8 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             version: what you call this state of the code; stored with every checkpoint.
             node_aliases: old name -> new name of nodes, for threads that were stored under the old one.
             key_aliases: the same for keys of the state.
-            migrate_state: called with the values of a checkpoint of another version, and that version; returns what they
-                are now. What is stored stays; the next checkpoint has the new values.
+            migrate_state: called with the values of a checkpoint of another version, and that version; returns what
+                they are now. What is stored stays; the next checkpoint has the new values.
             debug: print updates and values as they come.
 
         Raises:

@@ -27,8 +27,8 @@ from durable_graph.types import MISSING, Command, Durability, OnUnfinished, Stat
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from durable_graph.core.program import NodeNames, NodeSpec, Program
     from durable_graph.core.control import RunControl
+    from durable_graph.core.program import NodeNames, NodeSpec, Program
     from durable_graph.graph.lowering import Context
     from durable_graph.graph.nesting import Nest
     from durable_graph.persistence.checkpointer import Checkpointer
@@ -157,7 +157,7 @@ def make_edit(
     edits: list[tuple[Edit, ...]] = []
     for updates in supersteps:
         made = [_edit(StateUpdate(*update), schemas, encode) for update in updates]
-        if len(edits) and made[0].as_node == COPY:
+        if edits and made[0].as_node == COPY:
             what = f"an update as {COPY!r} stands behind others"
             raise InvalidUpdateError(what, cure="Copy in a call of its own, and edit the copy then.")
         edits.append(tuple(made))

@@ -16,40 +16,29 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 from typing_extensions import TypeVar
 
-from durable_graph.core.editing import COPY, edit_thread
-from durable_graph.core.scripts import run_graph
-from durable_graph.errors import InternalError, InvalidConfigError, NoCheckpointerError
-from durable_graph.graph.calls import Call, make_call, taking
+from durable_graph.errors import InvalidConfigError, NoCheckpointerError
+from durable_graph.graph.calls import Call, make_call
 from durable_graph.graph.inner import namespace_of
-from durable_graph.graph.nesting import ainside, inherited, inside, nest_of
-from durable_graph.graph.outputs import read_listening, result_of
-from durable_graph.graph.threads import ThreadCalls
+from durable_graph.graph.nesting import inherited, nest_of
+from durable_graph.graph.outputs import read_listening
+from durable_graph.graph.performing import LANGCHAIN, Performs
+from durable_graph.graph.threads import resolved
 from durable_graph.persistence.checkpointer import Checkpointer
 from durable_graph.persistence.codec import CODEC
 from durable_graph.runtime import config as configs
-from durable_graph.runtime.aio import AsyncDriver
-from durable_graph.runtime.blocking import BlockingDriver
-from durable_graph.runtime.context import RunContext
-from durable_graph.runtime.hold import Raced
-from durable_graph.runtime.session import Session
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from durable_graph.caches import BaseCache
     from durable_graph.channels import BaseChannel
-    from durable_graph.core.program import NodeNames, NodeSpec, Program
     from durable_graph.core.control import RunControl
-    from durable_graph.core.effects import Script
-    from durable_graph.core.run import Outcome
-    from durable_graph.core.streaming import Event
+    from durable_graph.core.ending import Outcome
+    from durable_graph.core.program import NodeNames, NodeSpec, Program
     from durable_graph.graph.builder import StateGraph
     from durable_graph.graph.lowering import Context
-    from durable_graph.graph.outputs import Listening, Selection
-    from durable_graph.langchain.callbacks import Bridge
-    from durable_graph.records import Address
-    from durable_graph.runtime.nested import NestedSession
+    from durable_graph.graph.outputs import Listening
     from durable_graph.types import Command, Durability, OnUnfinished, StreamMode
 
 __all__ = ["CheckpointerLike", "CompiledStateGraph"]
@@ -66,17 +55,8 @@ starts anew for every task), True (it has a memory of its own in the thread), Fa
 ConfigLike: TypeAlias = "Mapping[str, Any] | None"
 Nodes: TypeAlias = "Sequence[str] | Literal['*'] | None"
 
-_ALWAYS_SEEN = frozenset({"custom"})
-"""Stream modes that show graphs inside nodes too, whether `subgraphs` was asked for or not."""
 
-_LANGCHAIN = "langchain_core.callbacks"
-"""Loaded as soon as anybody has a callback handler or a Runnable; until then a run need not be told to LangChain."""
-
-_TRIES = 16
-"""How often a run begins anew when others keep changing its thread between its look and its claim."""
-
-
-class CompiledStateGraph(ThreadCalls, Generic[StateT, ContextT, InputT, OutputT]):
+class CompiledStateGraph(Performs, Generic[StateT, ContextT, InputT, OutputT]):
     """A graph that runs.
 
     Common arguments of the calls:
@@ -113,7 +93,7 @@ class CompiledStateGraph(ThreadCalls, Generic[StateT, ContextT, InputT, OutputT]
         self.cache = cache
         self.debug = debug
         self.memory = checkpointer if isinstance(checkpointer, bool) else None
-        self.checkpointer = None if isinstance(checkpointer, bool) else _checkpointer(checkpointer)
+        self.checkpointer = resolved(checkpointer)
         self.config: dict[str, Any] = {"configurable": {}}
         self.schemas = schemas
 
@@ -332,9 +312,6 @@ class CompiledStateGraph(ThreadCalls, Generic[StateT, ContextT, InputT, OutputT]
     def _normalise(self, config: ConfigLike) -> dict[str, Any]:
         return configs.normalise(config, strict=self.program.strict)
 
-    def _result(self, outcome: Outcome, version: str = "v1", selection: Selection = None) -> Any:
-        return result_of(self.program, self.schemas.output, outcome, version, selection)
-
     def _call(
         self,
         given: Any,
@@ -344,10 +321,10 @@ class CompiledStateGraph(ThreadCalls, Generic[StateT, ContextT, InputT, OutputT]
         rules: tuple[Nodes, Nodes, Durability | None, OnUnfinished, RunControl | None],
     ) -> tuple[Listening, Call]:
         before, after, durability, on_unfinished, control = rules
-        *modes, subgraphs = shown
-        listening = read_listening(self.program, *modes, self.schemas.output, subgraphs=subgraphs)
+        mode, version, output_keys, subgraphs = shown
+        listening = read_listening(self.program, mode, version, output_keys, self.schemas.output, subgraphs=subgraphs)
         passed = self._normalise(config)
-        if _LANGCHAIN in sys.modules:
+        if LANGCHAIN in sys.modules:
             from durable_graph.langchain.callbacks import without_default_limit
 
             without_default_limit(passed)
@@ -378,127 +355,6 @@ class CompiledStateGraph(ThreadCalls, Generic[StateT, ContextT, InputT, OutputT]
             _ = self._graph_at(call.ns)
         return listening, call
 
-    def _begin(self, call: Call, bridge: Bridge | None) -> tuple[RunContext, Session | NestedSession | None]:
-        shared = RunContext(
-            call.program or self.program,
-            call.config,
-            CODEC.encode if call.request.durable else None,
-            call.context,
-            self.store,
-        )
-        shared.bridge = bridge
-        shared.cache = self.cache
-        shared.below = call.own if call.subgraphs else call.own & _ALWAYS_SEEN
-        call.request.began = shared.watch
-        if call.nest is not None:
-            session = shared.session = call.nest.session()
-            call.nest.prepare(call, shared)
-            return shared, session
-        if self.checkpointer is None:
-            return shared, None
-        shared.session = Session(
-            self.checkpointer,
-            call.request.thread,
-            call.checkpoint_id,
-            call.durability,
-            editing=bool(call.edits),
-            copying=bool(call.edits) and call.edits[0][0].as_node == COPY,
-            ns=call.ns,
-        )
-        return shared, shared.session
-
-    def _bridge(self, call: Call) -> Bridge:
-        from durable_graph.langchain.callbacks import Bridge
-
-        return Bridge(self.name, call.given, call.config, self._result)
-
-    def _apply(self, call: Call) -> Address:
-        """Perform an edit."""
-        for _ in range(_TRIES):
-            shared, session = self._begin(call, None)
-            running = BlockingDriver(shared, session, live=False, limit=None).drive(self._edit(call))
-            try:
-                while True:
-                    _ = next(running)
-            except StopIteration as end:
-                return end.value
-            except Raced:
-                continue
-        raise _never_ours(call)
-
-    async def _aapply(self, call: Call) -> Address:
-        """Async `_apply`."""
-        for _ in range(_TRIES):
-            shared, session = self._begin(call, None)
-            driver = AsyncDriver(shared, session, live=False, limit=None)
-            try:
-                async for _ in driver.drive(self._edit(call)):
-                    pass
-            except Raced:
-                continue
-            address: Any = driver.outcome
-            return address
-        raise _never_ours(call)
-
-    def _edit(self, call: Call) -> Script[Any]:
-        return edit_thread(call.program or self.program, call.request, call.edits, taking)
-
-    def _events(self, call: Call) -> Generator[Sequence[Event], None, Outcome]:
-        if _LANGCHAIN not in sys.modules:
-            running = self._tries(call, None)
-        else:
-            bridge = self._bridge(call)
-            running = bridge.watch(self._tries(call, bridge))
-        return running if call.nest is None else inside(call.nest, call, running)
-
-    def _tries(self, call: Call, bridge: Bridge | None) -> Generator[Sequence[Event], None, Outcome]:
-        for _ in range(_TRIES):
-            shared, session = self._begin(call, bridge)
-            live, limit = bool(shared.below or call.own & _ALWAYS_SEEN), call.config.get("max_concurrency")
-            driver = BlockingDriver(shared, session, live=live, limit=limit)
-            try:
-                return (yield from driver.drive(run_graph(self.program, call.request)))
-            except Raced:
-                continue
-        raise _never_ours(call)
-
-    def _aevents(self, call: Call, outcome: list[Outcome] | None = None) -> AsyncGenerator[Sequence[Event], None]:
-        outcome = [] if outcome is None else outcome
-        if _LANGCHAIN not in sys.modules:
-            running = self._atries(call, None, outcome)
-        else:
-            bridge = self._bridge(call)
-            running = bridge.awatch(self._atries(call, bridge, outcome), outcome)
-        return running if call.nest is None else ainside(call.nest, call, running, outcome)
-
-    async def _atries(
-        self, call: Call, bridge: Bridge | None, outcome: list[Outcome]
-    ) -> AsyncGenerator[Sequence[Event], None]:
-        for _ in range(_TRIES):
-            shared, session = self._begin(call, bridge)
-            live, limit = bool(shared.below or call.own & _ALWAYS_SEEN), call.config.get("max_concurrency")
-            driver = AsyncDriver(shared, session, live=live, limit=limit)
-            running = driver.drive(run_graph(self.program, call.request))
-            try:
-                async for events in running:
-                    yield events
-            except Raced:
-                continue
-            finally:
-                await running.aclose()
-            if driver.outcome is not None:
-                outcome.append(driver.outcome)
-            return
-        raise _never_ours(call)
-
-
-def _checkpointer(given: Checkpointer | str | os.PathLike[str] | None) -> Checkpointer | None:
-    if given is None or isinstance(given, Checkpointer):
-        return given
-    from durable_graph.persistence.registry import resolve_checkpointer
-
-    return resolve_checkpointer(given)
-
 
 def _names(given: Nodes) -> NodeNames:
     if given == "*":
@@ -520,7 +376,3 @@ def _configs(config: Any, count: int) -> list[Any]:
         what = f"{len(found)} configs were passed for {count} inputs"
         raise InvalidConfigError(what, cure="Pass one config for all inputs, or one for each.")
     return found
-
-
-def _never_ours(call: Call) -> InternalError:
-    return InternalError(f"thread {call.request.thread!r} changed {_TRIES} times between a look at it and its claim")

@@ -202,7 +202,8 @@ class _Maker:
         target = node.body.target
         if not isinstance(target, CompiledStateGraph):
             return node.body
-        return Body(GraphNode(target, None if self._scope.root else self._channels))
+        graph = cast("CompiledStateGraph[Any, Any, Any, Any]", target)
+        return Body(GraphNode(graph, None if self._scope.root else self._channels))
 
     def _handler(self, node: Node, reader: Reader) -> NodeSpec | None:
         """What runs when a node failed for good: a node of its own, which nothing leads to."""
@@ -210,9 +211,7 @@ class _Maker:
         if body is None:
             return None
         name = f"{HANDLER}{node.name}"
-        work = NodeWork(
-            name, self._scope, reader, body, needs_loop=body.sync is None, threaded=body.asyn is None
-        )
+        work = NodeWork(name, self._scope, reader, body, needs_loop=body.sync is None, threaded=body.asyn is None)
         return NodeSpec(name=name, work=work, keys=reader.keys, retry=defaults.retry, timeout=defaults.timeout)
 
     def start(self, given: Schema) -> NodeSpec:

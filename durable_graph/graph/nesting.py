@@ -17,7 +17,7 @@ from durable_graph.runtime.nested import LEVEL, NestedSession, namespace_below
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 
-    from durable_graph.core.run import Outcome
+    from durable_graph.core.ending import Outcome
     from durable_graph.core.streaming import Event
     from durable_graph.graph.calls import Call
     from durable_graph.runtime.context import RunContext, TaskContext
@@ -116,7 +116,9 @@ def nest_of(config: Mapping[str, Any], *, memory: bool | None) -> Nest | None:
     context = CURRENT.get()
     if context is None or context.shared.run is None:
         return None
-    if config["configurable"].get("thread_id") is not None:  # the node's own config, or a thread of the caller's choice?
+    if (
+        config["configurable"].get("thread_id") is not None
+    ):  # the node's own config, or a thread of the caller's choice?
         if config.get("metadata", {}).get("langgraph_checkpoint_ns") != context.namespace:
             return None
     return Nest(context, memory=memory)
@@ -125,7 +127,7 @@ def nest_of(config: Mapping[str, Any], *, memory: bool | None) -> Nest | None:
 def inherited(nest: Nest, passed: Mapping[str, Any]) -> dict[str, Any]:
     """What was passed, on top of the outer run's config."""
     outer = {key: value for key, value in nest.context.config.items() if key in _INHERITED}
-    merged = configs.merge(outer, {key: value for key, value in passed.items() if key not in ("tags",)})
+    merged = configs.merge(outer, {key: value for key, value in passed.items() if key != "tags"})
     if passed.get("tags"):
         merged["tags"] = [*dict.fromkeys([*(outer.get("tags") or ()), *passed["tags"]])]
     for key in ("checkpoint_id", "checkpoint_ns"):

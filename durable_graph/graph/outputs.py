@@ -13,8 +13,8 @@ from durable_graph.types import GraphOutput, StreamMode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from durable_graph.core.ending import Outcome
     from durable_graph.core.program import Program
-    from durable_graph.core.run import Outcome
     from durable_graph.core.streaming import Event
     from durable_graph.schema import Schema
 

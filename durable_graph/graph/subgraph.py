@@ -1,4 +1,4 @@
-"""A compiled graph as a node: it takes from the outer state the keys it knows, and gives back those the outer one has."""
+"""A compiled graph as a node: it takes the keys it knows from the outer state, and gives back those that one has."""
 
 from __future__ import annotations
 

@@ -9,10 +9,12 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from durable_graph.core import history
-from durable_graph.errors import InvalidConfigError
+from durable_graph.errors import InvalidConfigError, NoCheckpointerError
 from durable_graph.graph.calls import make_edit
+from durable_graph.graph.doctor import diagnose
 from durable_graph.graph.inner import graph_at, namespace_of, subgraphs_below
 from durable_graph.graph.views import ThreadView
+from durable_graph.persistence.checkpointer import Checkpointer
 from durable_graph.runtime import config as configs
 from durable_graph.runtime.session import aask, ask
 from durable_graph.types import StateUpdate
@@ -23,14 +25,14 @@ if TYPE_CHECKING:
     from durable_graph.core.program import Program
     from durable_graph.graph.builder import StateGraph
     from durable_graph.graph.calls import Call
-    from durable_graph.graph.compiled import CompiledStateGraph
+    from durable_graph.graph.compiled import CheckpointerLike, CompiledStateGraph
+    from durable_graph.graph.doctor import Diagnosis
     from durable_graph.graph.drawing import DrawnGraph
     from durable_graph.graph.lowering import Context
-    from durable_graph.persistence.checkpointer import Checkpointer
     from durable_graph.records import Address, StoredCheckpoint
     from durable_graph.types import Config, StateSnapshot
 
-__all__ = ["ThreadCalls"]
+__all__ = ["ThreadCalls", "resolved"]
 
 
 class ThreadCalls(ABC):
@@ -99,7 +101,7 @@ class ThreadCalls(ABC):
         for snapshot in view.show_all(await aask(view.checkpointer, asking), limit, filter):
             yield snapshot
 
-    # --- editing threads ------------------------------------------------------------------------------------------------
+    # --- editing threads ----------------------------------------------------------------------------------------------
 
     def update_state(
         self, config: Mapping[str, Any], values: Any, as_node: str | None = None, task_id: str | None = None
@@ -144,7 +146,7 @@ class ThreadCalls(ABC):
         call = self._edit_call(config, supersteps)
         return history.config_of(call.request.thread, await self._aapply(call), call.ns)
 
-    # --- inside -----------------------------------------------------------------------------------------------------------
+    # --- inside -------------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def _apply(self, call: Call) -> Address: ...
@@ -177,7 +179,38 @@ class ThreadCalls(ABC):
         found = graph_at(self, ns, stored)
         return None if found is None else found.program
 
-    # --- graphs inside, pictures ------------------------------------------------------------------------------------------
+    # --- changed graphs -----------------------------------------------------------------------------------------------
+
+    def doctor(self, checkpointer: CheckpointerLike = None) -> Diagnosis:
+        """Would the stored threads go on with this graph? Reads all of them; runs no node and changes nothing.
+
+        Args:
+            checkpointer: where they are; the graph's own when left out.
+
+        Returns:
+            A `Diagnosis`: `ok`, and for each thread its problems. Print it to read it.
+
+        Raises:
+            NoCheckpointerError: the graph has none and none was given.
+        """
+        return ask(self._store(checkpointer), diagnose(self.program, self.schemas, self._parts_of))
+
+    async def adoctor(self, checkpointer: CheckpointerLike = None) -> Diagnosis:
+        """Async `doctor`."""
+        return await aask(self._store(checkpointer), diagnose(self.program, self.schemas, self._parts_of))
+
+    def _store(self, given: CheckpointerLike) -> Checkpointer:
+        found = self.checkpointer if given is None else resolved(given)
+        if found is None:
+            what = f"graph {self.program.name!r} has no checkpointer whose threads could be looked at"
+            raise NoCheckpointerError(what, cure='Pass one: graph.doctor("sqlite:///runs.db").')
+        return found
+
+    def _parts_of(self, ns: str, stored: StoredCheckpoint) -> tuple[Program, Context] | None:
+        found = graph_at(self, ns, stored)
+        return None if found is None else (found.program, found.schemas)
+
+    # --- graphs inside, pictures --------------------------------------------------------------------------------------
 
     def get_subgraphs(
         self, *, namespace: str | None = None, recurse: bool = False
@@ -227,3 +260,12 @@ class ThreadCalls(ABC):
         call = make_edit(graph.program, graph.schemas, merged, supersteps, self.checkpointer)
         call.program, call.ns, call.request.ns = graph.program, ns, ns
         return call
+
+
+def resolved(given: CheckpointerLike) -> Checkpointer | None:
+    """The checkpointer a user named; None for none, and for True and False, which only mean something inside a node."""
+    if given is None or isinstance(given, bool | Checkpointer):
+        return given if isinstance(given, Checkpointer) else None
+    from durable_graph.persistence.registry import resolve_checkpointer
+
+    return resolve_checkpointer(given)

@@ -19,12 +19,23 @@ import asyncio
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from durable_graph.errors import UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
     from typing import Self
 
-    from durable_graph.records import Claim, ClaimRequest, CommitItem, LoadedThread, Outcome, Row, RowRange
+    from durable_graph.records import (
+        Claim,
+        ClaimRequest,
+        CommitItem,
+        LoadedThread,
+        Outcome,
+        Row,
+        RowRange,
+        ThreadInfo,
+    )
 
 __all__ = ["Checkpointer"]
 
@@ -56,6 +67,16 @@ class Checkpointer(ABC):
     def read(self, no: int, ranges: Sequence[RowRange]) -> list[list[Row]]:
         """The rows of each range, in order of seq."""
 
+    def threads(self, after: int = 0, limit: int = 1000) -> list[ThreadInfo]:
+        """The threads with a number above `after`, in order of their numbers; at most `limit`.
+
+        Raises:
+            UsageError: this checkpointer cannot list its threads.
+        """
+        del after, limit
+        what = f"{type(self).__name__} cannot list its threads"
+        raise UsageError(what, cure="Implement Checkpointer.threads(after, limit), or name the threads yourself.")
+
     @abstractmethod
     def claim(self, request: ClaimRequest) -> Claim | None:
         """Take a thread over under a new epoch; None when something happened since the caller looked."""
@@ -64,6 +85,7 @@ class Checkpointer(ABC):
     def commit(self, items: Sequence[CommitItem]) -> list[Outcome]:
         """Append the rows of each item under its claim; one outcome per item, in order.
 
+        Raises InternalError, naming thread, lane and seq, when other rows than these are in an item's places.
         Raises a StorageError when the backend fails; then items of the group may or may not have been written and
         the same items may be sent again ("already mine").
         """
@@ -79,6 +101,10 @@ class Checkpointer(ABC):
     ) -> LoadedThread | None:
         """Async `load`."""
         return await asyncio.to_thread(self.load, key, ns=ns, lane=lane, upto=upto)
+
+    async def athreads(self, after: int = 0, limit: int = 1000) -> list[ThreadInfo]:
+        """Async `threads`."""
+        return await asyncio.to_thread(self.threads, after, limit)
 
     async def aread(self, no: int, ranges: Sequence[RowRange]) -> list[list[Row]]:
         """Async `read`."""

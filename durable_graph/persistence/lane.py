@@ -92,8 +92,8 @@ class LaneWriter:
     def branch(self, lane: int, *, sibling: bool = False) -> LaneWriter:
         """A writer for the new lane `lane` that starts from this one's newest checkpoint.
 
-        Its first row is a BASE with all keys of that checkpoint; large values are shared, not copied. Its parent is that
-        checkpoint; of a sibling the checkpoint before it.
+        Its first row is a BASE with all keys of that checkpoint; large values are shared, not copied. Its parent is
+        that checkpoint; of a sibling the checkpoint before it.
         """
         return LaneWriter(self._codec, lane, line=self._line.branch(lane, sibling=sibling), kept=self._kept)
 

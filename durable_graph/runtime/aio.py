@@ -22,21 +22,22 @@ from durable_graph.core.effects import Cancel, Emit, Flush, Launch, Load, Persis
 from durable_graph.errors import ThreadBusy
 from durable_graph.runtime import owner, pool
 from durable_graph.runtime.attempt import attempt, perform
-from durable_graph.runtime.caching import through_cache
 from durable_graph.runtime.blocking import RunAbandoned, call_here, retry_delay
+from durable_graph.runtime.caching import through_cache
 from durable_graph.runtime.deadlines import StepLimit, TimedAttempt, Watch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 
     from durable_graph.core.effects import Effect, Script
+    from durable_graph.core.ending import Outcome
     from durable_graph.core.mail import Mail
     from durable_graph.core.planning import Task
-    from durable_graph.core.run import Outcome
     from durable_graph.core.streaming import Event
     from durable_graph.runtime.callables import Body
     from durable_graph.runtime.context import RunContext
     from durable_graph.runtime.hold import Hold
+    from durable_graph.runtime.nested import NestedSession
     from durable_graph.runtime.outbox import Outbox
     from durable_graph.runtime.session import Session
 
@@ -52,7 +53,9 @@ busy looks again after them, so that a stream that was just left is not in its w
 class AsyncDriver:
     """Performs one script. After `drive` ended, `outcome` is what the script returned."""
 
-    def __init__(self, shared: RunContext, session: Session | None, *, live: bool, limit: int | None) -> None:
+    def __init__(
+        self, shared: RunContext, session: Session | NestedSession | None, *, live: bool, limit: int | None
+    ) -> None:
         self.outcome: Outcome | None = None
         self._shared = shared
         self._session = session
@@ -129,7 +132,7 @@ class AsyncDriver:
         self._outbox = session.outbox
         return stored
 
-    async def _begin(self, session: Session) -> Any:
+    async def _begin(self, session: Session | NestedSession) -> Any:
         """Read the thread. A run of this process that was told to end and has not yet is waited for."""
         turns = _TURNS
         while True:
@@ -429,8 +432,9 @@ def _begin_in_thread(job: Callable[[], T]) -> Future[T]:
 
 async def flushed(hold: Hold) -> None:
     """Wait until every row that was added to a hold is durable. *Raises* as `Hold.flush`."""
+    newest: Future[Any] | None
     while (newest := hold.push()) is not None:
-        _ = await _landed(newest)
+        await _landed(newest)
 
 
 async def _settle(future: Future[Any]) -> None:

@@ -42,8 +42,8 @@ def attempt(  # noqa: C901, PLR0912 - the hot path of every node, without calls 
     timed = shared.timed
     started = time.time() if timed else 0.0
     token = CURRENT.set(context)
+    result = Result(work, shared)
     try:
-        result = Result(work, shared)
         given = work.read(task, shared)
         body = work.body
         if body is None:

@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from durable_graph.core.effects import Effect, Script
+    from durable_graph.core.ending import Outcome
     from durable_graph.core.mail import Mail
     from durable_graph.core.planning import Task
-    from durable_graph.core.run import Outcome
     from durable_graph.core.streaming import Event
     from durable_graph.runtime.callables import Body
     from durable_graph.runtime.context import RunContext
+    from durable_graph.runtime.nested import NestedSession
     from durable_graph.runtime.outbox import Outbox
     from durable_graph.runtime.session import Session
 
@@ -50,7 +51,9 @@ class RunAbandoned(BaseException):
 class BlockingDriver:
     """Performs one script."""
 
-    def __init__(self, shared: RunContext, session: Session | None, *, live: bool, limit: int | None) -> None:
+    def __init__(
+        self, shared: RunContext, session: Session | NestedSession | None, *, live: bool, limit: int | None
+    ) -> None:
         self._shared = shared
         self._session = session
         self._outbox: Outbox | None = None

@@ -73,6 +73,4 @@ def _access(task: Task, shared: RunContext, cache: BaseCache) -> CacheAccess:
     given = work.read(task, shared)
     key = policy.key_for(dict(given.items()) if isinstance(given, StateView) else given)
     where = f"node {task.name!r}"
-    return CacheAccess(
-        cache, namespace_of(work), key, policy.ttl, cache.flights, where=where, while_waiting=pool.lent
-    )
+    return CacheAccess(cache, namespace_of(work), key, policy.ttl, cache.flights, where=where, while_waiting=pool.lent)

@@ -119,8 +119,8 @@ class Runtime(Generic[ContextT]):
 
     context: what the caller passed as `context=`.   store: the long-term memory, None when the graph has none.
     stream_writer: writes to the "custom" stream.   execution_info: which task, checkpoint and attempt this is.
-    idempotency_key: stable over attempts and resumes, for services that do a thing once for each key; in a recorded step
-        that step's own.
+    idempotency_key: stable over attempts and resumes, for services that do a thing once for each key; in a recorded
+    step     that step's own.
     heartbeat: to be called now and then by a node with an `idle_timeout`: it is alive. In an attempt that was given up
         it raises `AttemptOver`, so that the node ends.
     previous: what an entrypoint saved in its last run on this thread; None in the first one, and in graphs.

@@ -122,7 +122,7 @@ class Hold:
 
     # --- commits --------------------------------------------------------------------------------------------------
 
-    def flush(self) -> None:
+    def flush(self) -> None:  # noqa: C901 - the way of each step: every function on it costs a call
         """Wait, in this OS thread, until every row that was added is durable.
 
         Raises:

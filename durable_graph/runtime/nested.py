@@ -1,8 +1,8 @@
 """A graph that runs inside a task of another one: where its state is in the thread they share.
 
-Its rows lie in lanes of their own namespace, a stable path such as "research" or "research:2|summary". They are written
-under the claim of the outermost run, which alone takes and gives back the thread. Each of its checkpoints says for which
-checkpoint of the graph above it runs (its owner), so that
+Its rows lie in lanes of their own namespace, a stable path such as "research" or "research:2|summary". They are
+written under the claim of the outermost run, which alone takes and gives back the thread. Each of its checkpoints says
+for which checkpoint of the graph above it runs (its owner), so that
 
 - the same task, run again, goes on where the graph inside it stopped, or gets what it gave;
 - another task starts it anew, or, with a memory of its own, from where the parent's checkpoint pins it;
@@ -11,7 +11,7 @@ checkpoint of the graph above it runs (its owner), so that
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from durable_graph.core.opening import asked_at
 from durable_graph.core.run import OWNER

@@ -148,7 +148,8 @@ class Session:
         inside = CURRENT.get()
         if inside is not None and inside.task.origin[0] == self.key:
             what = f"node {inside.task.name!r} called a graph on its own thread {self.key!r}, which its run holds"
-            return ThreadBusy(what, owner=holder, cure="Leave the thread_id out to run it inside this run, or give it one of its own.")
+            cure = "Leave the thread_id out to run it inside this run, or give it one of its own."
+            return ThreadBusy(what, owner=holder, cure=cure)
         what = f"thread {self.key!r} is held by another run, of {owner.describe_owner(holder)}"
         return ThreadBusy(what, owner=holder)
 

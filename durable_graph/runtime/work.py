@@ -172,8 +172,9 @@ class Result:
             what = f"node {name!r} returned {command!r}, but graph {self.work.scope.graph!r} has no parent"
             raise InvalidUpdateError(what, cure="Leave `graph` out to address this graph.")
         if command.graph != Command.PARENT and command.graph not in graphs:
-            what = f"node {name!r} returned {command!r}, but no graph above is called {command.graph!r} (there is {graphs})"
-            raise InvalidUpdateError(what, cure="Write graph=Command.PARENT for the next one, or the name of one of them.")
+            known = ", ".join(map(repr, graphs))
+            what = f"node {name!r} returned {command!r}, but no graph above has this name (there are {known})"
+            raise InvalidUpdateError(what, cure="Write graph=Command.PARENT, or the name of a graph above.")
         if self.shared.encode is not None:
             try:
                 _ = self.shared.encode(command)

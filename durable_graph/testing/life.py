@@ -22,7 +22,7 @@ from durable_graph.records import BASE, MAIN, RowRange
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from durable_graph.records import Claim, ClaimRequest, CommitItem, LoadedThread, Outcome, Row
+    from durable_graph.records import Claim, ClaimRequest, CommitItem, LoadedThread, Outcome, Row, ThreadInfo
 
 __all__ = ["EVERYTHING", "LIFE", "WRITES", "Crashed", "Life", "WatchedCheckpointer", "kill_this_process"]
 
@@ -192,6 +192,10 @@ class WatchedCheckpointer(Checkpointer):
         return self._watch("read", lambda: self._inner.read(no, ranges))
 
     @override
+    def threads(self, after: int = 0, limit: int = 1000) -> list[ThreadInfo]:
+        return self._watch("threads", lambda: self._inner.threads(after, limit))
+
+    @override
     def claim(self, request: ClaimRequest) -> Claim | None:
         nth = self._life.before("claim")
         claim = self._inner.claim(request)
@@ -221,6 +225,10 @@ class WatchedCheckpointer(Checkpointer):
     @override
     async def aread(self, no: int, ranges: Sequence[RowRange]) -> list[list[Row]]:
         return await self._awatch("read", lambda: self._inner.aread(no, ranges))
+
+    @override
+    async def athreads(self, after: int = 0, limit: int = 1000) -> list[ThreadInfo]:
+        return await self._awatch("threads", lambda: self._inner.athreads(after, limit))
 
     @override
     def setup(self) -> None:

@@ -145,6 +145,7 @@ def test_no_writing_statement_is_of_a_kind_that_hides_its_outcome(name):
         ("RANGES", ("[]", 1), "sqlite_autoindex_record_1 (thread=? AND lane=? AND part=? AND seq>? AND seq<?)"),
         ("TAKE_OVER", (1, "", "", b"", 1, 1, 1), "(thread=? AND lane=? AND part=? AND seq>?)"),
         ("FIND_THREAD", (b"",), "sqlite_autoindex_thread_1 (key=?)"),
+        ("THREADS", (1, 9), "SEARCH thread USING INTEGER PRIMARY KEY (rowid>?)"),
     ],
 )
 def test_reading_never_scans_a_table(tmp_path, name, values, index):
