@@ -11,34 +11,43 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from durable_graph.caches import BaseCache, CachePolicy, InMemoryCache
     from durable_graph.errors import (
         DurableGraphError,
         EmptyInputError,
+        GraphDrained,
         GraphError,
         GraphInterrupt,
         GraphRecursionError,
         InternalError,
         InvalidUpdateError,
+        NodeError,
         NodeFailure,
+        NodeTimeoutError,
+        ParentCommand,
         StorageError,
         ThreadBusy,
         UnfinishedRunError,
         UnknownInterruptError,
         UsageError,
     )
+    from durable_graph.functional import entrypoint, task
     from durable_graph.graph import CompiledStateGraph, StateGraph
     from durable_graph.persistence.checkpointer import Checkpointer
     from durable_graph.persistence.type_registry import register_type
-    from durable_graph.recording import aonce, once
+    from durable_graph.recording import aonce, once, recorded
     from durable_graph.runtime import (
         ExecutionInfo,
+        RunControl,
         Runtime,
         get_config,
         get_runtime,
+        get_store,
         get_stream_writer,
         interrupt,
     )
     from durable_graph.schema import IsLastStep, RemainingSteps
+    from durable_graph.stores import BaseStore, InMemoryStore, Item, SearchItem
     from durable_graph.types import (
         END,
         START,
@@ -60,6 +69,9 @@ if TYPE_CHECKING:
 __all__ = [
     "END",
     "START",
+    "BaseCache",
+    "BaseStore",
+    "CachePolicy",
     "Checkpointer",
     "Command",
     "CompiledStateGraph",
@@ -67,19 +79,28 @@ __all__ = [
     "DurableGraphError",
     "EmptyInputError",
     "ExecutionInfo",
+    "GraphDrained",
     "GraphError",
     "GraphInterrupt",
     "GraphOutput",
     "GraphRecursionError",
+    "InMemoryCache",
+    "InMemoryStore",
     "InternalError",
     "Interrupt",
     "InvalidUpdateError",
     "IsLastStep",
+    "Item",
+    "NodeError",
     "NodeFailure",
+    "NodeTimeoutError",
     "Overwrite",
+    "ParentCommand",
     "RemainingSteps",
     "RetryPolicy",
+    "RunControl",
     "Runtime",
+    "SearchItem",
     "Send",
     "StateGraph",
     "StateSnapshot",
@@ -94,28 +115,38 @@ __all__ = [
     "UnknownInterruptError",
     "UsageError",
     "aonce",
+    "entrypoint",
     "get_config",
     "get_runtime",
+    "get_store",
     "get_stream_writer",
     "interrupt",
     "once",
+    "recorded",
     "register_type",
+    "task",
 ]
 
 _HOMES = {
+    "durable_graph.caches": "BaseCache CachePolicy InMemoryCache",
     "durable_graph.errors": (
-        "DurableGraphError EmptyInputError GraphError GraphInterrupt GraphRecursionError InternalError "
-        "InvalidUpdateError NodeFailure StorageError ThreadBusy UnfinishedRunError UnknownInterruptError UsageError"
+        "DurableGraphError EmptyInputError GraphDrained GraphError GraphInterrupt GraphRecursionError "
+        "InternalError InvalidUpdateError NodeError NodeFailure NodeTimeoutError ParentCommand "
+        "StorageError ThreadBusy UnfinishedRunError UnknownInterruptError UsageError"
     ),
+    "durable_graph.functional": "entrypoint task",
     "durable_graph.graph": "CompiledStateGraph StateGraph",
     "durable_graph.persistence.checkpointer": "Checkpointer",
     "durable_graph.persistence.type_registry": "register_type",
-    "durable_graph.recording": "aonce once",
-    "durable_graph.runtime": "ExecutionInfo Runtime get_config get_runtime get_stream_writer interrupt",
+    "durable_graph.recording": "aonce once recorded",
+    "durable_graph.runtime": (
+        "ExecutionInfo RunControl Runtime get_config get_runtime get_store get_stream_writer interrupt"
+    ),
     "durable_graph.schema": "IsLastStep RemainingSteps",
+    "durable_graph.stores": "BaseStore InMemoryStore Item SearchItem",
     "durable_graph.types": (
-        "END START Command Config GraphOutput Interrupt Overwrite RetryPolicy Send StateSnapshot StateTask StateUpdate "
-        "StreamPart StreamWriter TimeoutPolicy"
+        "END START Command Config GraphOutput Interrupt Overwrite RetryPolicy Send StateSnapshot "
+        "StateTask StateUpdate StreamPart StreamWriter TimeoutPolicy"
     ),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}

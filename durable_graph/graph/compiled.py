@@ -23,7 +23,6 @@ from durable_graph.graph.nesting import inherited, nest_of
 from durable_graph.graph.outputs import read_listening
 from durable_graph.graph.performing import LANGCHAIN, Performs
 from durable_graph.graph.threads import resolved
-from durable_graph.persistence.checkpointer import Checkpointer
 from durable_graph.persistence.codec import CODEC
 from durable_graph.runtime import config as configs
 
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from durable_graph.graph.builder import StateGraph
     from durable_graph.graph.lowering import Context
     from durable_graph.graph.outputs import Listening
+    from durable_graph.persistence.checkpointer import Checkpointer
     from durable_graph.types import Command, Durability, OnUnfinished, StreamMode
 
 __all__ = ["CheckpointerLike", "CompiledStateGraph"]

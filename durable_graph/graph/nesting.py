@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from durable_graph.runtime.context import RunContext, TaskContext
     from durable_graph.types import Durability
 
-__all__ = ["Nest", "inherited", "nest_of"]
+__all__ = ["Nest", "inherited", "nest_of", "own_events"]
 
 _INHERITED = ("configurable", "metadata", "tags", "recursion_limit", "max_concurrency")
 
@@ -69,7 +69,7 @@ class Nest:
         assert run is not None  # noqa: S101 - tasks exist only in a run; this tells the type checker
         request.answers = run.answers
         request.control = request.control or run.request.control
-        request.modes = call.own | self.below
+        request.modes |= self.below
         if self._session is not None:
             request.owner = self._session.owner
 
@@ -116,11 +116,9 @@ def nest_of(config: Mapping[str, Any], *, memory: bool | None) -> Nest | None:
     context = CURRENT.get()
     if context is None or context.shared.run is None:
         return None
-    if (
-        config["configurable"].get("thread_id") is not None
-    ):  # the node's own config, or a thread of the caller's choice?
-        if config.get("metadata", {}).get("langgraph_checkpoint_ns") != context.namespace:
-            return None
+    chosen = config["configurable"].get("thread_id") is not None  # by the caller, if it is not the node's own config
+    if chosen and config.get("metadata", {}).get("langgraph_checkpoint_ns") != context.namespace:
+        return None
     return Nest(context, memory=memory)
 
 
@@ -147,7 +145,7 @@ def inside(
                 outcome: Outcome = end.value
                 break
             nest.relay(events)
-            if shown := _own(call, events):
+            if shown := own_events(call, events):
                 yield shown
     finally:
         running.close()
@@ -163,7 +161,7 @@ async def ainside(
     try:
         async for events in running:
             nest.relay(events)
-            if shown := _own(call, events):
+            if shown := own_events(call, events):
                 yield shown
     finally:
         await running.aclose()
@@ -171,7 +169,7 @@ async def ainside(
     nest.settle(outcome[0])
 
 
-def _own(call: Call, events: Sequence[Event]) -> list[Event]:
+def own_events(call: Call, events: Sequence[Event]) -> list[Event]:
     """What the caller himself listens to."""
     if not call.own:
         return []

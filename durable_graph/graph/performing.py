@@ -11,6 +11,7 @@ from durable_graph.errors import InternalError
 from durable_graph.graph.calls import taking
 from durable_graph.graph.nesting import ainside, inside
 from durable_graph.graph.outputs import result_of
+from durable_graph.graph.printing import PRINTED, aprinting, printing
 from durable_graph.graph.threads import ThreadCalls
 from durable_graph.persistence.codec import CODEC
 from durable_graph.runtime.aio import AsyncDriver
@@ -50,6 +51,7 @@ class Performs(ThreadCalls):
     name: str
     store: Any
     cache: BaseCache | None
+    debug: bool
 
     def _result(self, outcome: Outcome, version: str = "v1", selection: Selection = None) -> Any:
         return result_of(self.program, self.schemas.output, outcome, version, selection)
@@ -64,6 +66,7 @@ class Performs(ThreadCalls):
         )
         shared.bridge = bridge
         shared.cache = self.cache
+        call.request.modes = call.own | PRINTED if self.debug else call.own
         shared.below = call.own if call.subgraphs else call.own & ALWAYS_SEEN
         call.request.began = shared.watch
         if call.nest is not None:
@@ -125,6 +128,8 @@ class Performs(ThreadCalls):
         else:
             bridge = self._bridge(call)
             running = bridge.watch(self._tries(call, bridge))
+        if self.debug:
+            running = printing(call, running)
         return running if call.nest is None else inside(call.nest, call, running)
 
     def _tries(self, call: Call, bridge: Bridge | None) -> Generator[Sequence[Event], None, Outcome]:
@@ -145,6 +150,8 @@ class Performs(ThreadCalls):
         else:
             bridge = self._bridge(call)
             running = bridge.awatch(self._atries(call, bridge, outcome), outcome)
+        if self.debug:
+            running = aprinting(call, running)
         return running if call.nest is None else ainside(call.nest, call, running, outcome)
 
     async def _atries(

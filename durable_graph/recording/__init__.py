@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from durable_graph.recording import recorded
 from durable_graph.recording.once import aonce, once
 
-__all__ = ["aonce", "once"]
+__all__ = ["aonce", "once", "recorded"]

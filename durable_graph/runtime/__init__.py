@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from durable_graph.core.control import RunControl
 from durable_graph.runtime.context import (
     ExecutionInfo,
     Runtime,
     get_config,
     get_runtime,
+    get_store,
     get_stream_writer,
     interrupt,
 )
 
-__all__ = ["ExecutionInfo", "Runtime", "get_config", "get_runtime", "get_stream_writer", "interrupt"]
+__all__ = [
+    "ExecutionInfo",
+    "RunControl",
+    "Runtime",
+    "get_config",
+    "get_runtime",
+    "get_store",
+    "get_stream_writer",
+    "interrupt",
+]

@@ -78,7 +78,7 @@ def test_the_wheel_holds_both_packages_and_nothing_else(wheel):
 
 def test_every_module_is_in_the_wheel(wheel):
     # A package that pyproject.toml forgets to list is found here.
-    expected = {str(path.relative_to(ROOT)) for path in files(*PACKAGES) if path.suffix in {".py", ".typed"}}
+    expected = {str(path.relative_to(ROOT)) for path in files(*PACKAGES) if path.suffix in {".py", ".typed", ".toml"}}
     for path in files("migrations"):
         if path.suffix in {".py", ".mako"}:
             expected.add(str("checkpointers/_migrations" / path.relative_to(ROOT / "migrations")))
