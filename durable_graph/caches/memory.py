@@ -44,6 +44,7 @@ class InMemoryCache(BaseCache):
 
     @override
     def load(self, keys: Sequence[FullKey]) -> dict[FullKey, bytes]:
+        """The bytes of those keys that are kept and not expired."""
         with self._lock:
             self._sweep(time.monotonic())
             found: dict[FullKey, bytes] = {}
@@ -55,6 +56,7 @@ class InMemoryCache(BaseCache):
 
     @override
     def store(self, entries: Entries) -> None:
+        """Keep bytes."""
         with self._lock:
             now = time.monotonic()
             self._sweep(now)
@@ -67,6 +69,7 @@ class InMemoryCache(BaseCache):
 
     @override
     def drop(self, namespaces: Sequence[Namespace] | None = None) -> None:
+        """Forget namespaces; all of them without an argument."""
         with self._lock:
             if namespaces is None:
                 self._spaces.clear()

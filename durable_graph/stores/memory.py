@@ -48,11 +48,13 @@ class InMemoryStore(RowStore):
 
     @override
     def read(self, work: Callable[[Rows], T]) -> T:
+        """Perform reads."""
         with self.lock:
             return work(self._rows)
 
     @override
     def write(self, work: Callable[[Rows], T]) -> T:
+        """Perform writes."""
         # A plan reads first, which may fail, and then changes rows, which may not: nothing has to be undone.
         with self.lock:
             return work(self._rows)
