@@ -286,6 +286,7 @@ class StepRecord:
     created_at: milliseconds since 1970. fingerprint: of the graph. metadata: what the user's config brought.
     origin: the checkpoint whose next step this one's is, under other circumstances (a fork, an edit), so that its
         questions are the same ones; None: the checkpoint itself.
+    names: path of a task -> the path which its id is made of, where that is another one.
     """
 
     step: int
@@ -299,6 +300,7 @@ class StepRecord:
     fingerprint: str = ""
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     origin: Address | None = None
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(slots=True)
@@ -311,7 +313,9 @@ class StoredCheckpoint:
     PENDING rows, and from the following checkpoint of the same lane when history is read).
     answers: interrupt id -> answer, without those rejected later.   calls: the recorded steps of its tasks.
     directed: where graphs inside its tasks are to go on: namespace -> (lane, seq).
-    renamed: path of a task -> the path under which it was stored, where its node has another name since.
+    touched: paths of tasks that wait, and in whose graphs somebody edited something since.
+    renamed: path of a task -> the path which its id is made of, where that is another one: its node has another name
+        since, or an edit moved it.
     ran: the nodes that ran in the step that made it, where somebody asked.
     past: other checkpoints follow, or it is read for a branch: what goes on from it does so on a lane of its own.
     """
@@ -326,6 +330,7 @@ class StoredCheckpoint:
     calls: tuple[CallRecord, ...] = ()
     past: bool = False
     directed: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    touched: frozenset[str] = frozenset()
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     ran: tuple[str, ...] = ()
 
@@ -333,3 +338,11 @@ class StoredCheckpoint:
     def origin(self) -> Address:
         """What the ids of its tasks are made of."""
         return self.step.origin or self.address
+
+    @property
+    def places(self) -> tuple[tuple[int, int], ...]:
+        """(lane, seq) of what graphs inside its tasks take for the checkpoint they run for: itself; where somebody edited
+        it while they waited, what it was before.
+        """
+        found, origin = (self.address.lane, self.address.seq), self.step.origin
+        return (found,) if origin is None or self.step.source != "update" else (found, (origin.lane, origin.seq))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "Subcommand", "main"]
 
 COMMANDS: Final = {
+    "doctor": "durable_graph.cli.doctor",
     "imports": "durable_graph.cli.imports",
 }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from durable_graph.channels import EphemeralValue, LastValue, UntrackedValue
+from durable_graph.core.planning import hold_back
 from durable_graph.records import Frontier, TaskRecord
 from durable_graph.types import Overwrite, Send
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from durable_graph.core.request import Request
     from durable_graph.records import StoredCheckpoint
 
-__all__ = ["COMMAND_PATH", "combined", "command_of", "extended", "live_frontier"]
+__all__ = ["COMMAND_PATH", "combined", "command_of", "extended", "live_frontier", "replaces"]
 
 COMMAND_PATH: Final = ""
 """The path of the record of a Command."""
@@ -40,25 +41,26 @@ def combined(
     if earlier is None or later is None:
         return earlier or later
     added = later.writes or ()
-    replaced = {write.key for write in added if _replaces(channels.get(write.key), write.value)}
+    replaced = {write.key for write in added if replaces(channels.get(write.key), write.value)}
     kept = [write for write in earlier.writes or () if write.key not in replaced]
     return TaskRecord(COMMAND_PATH, "", "", writes=(*kept, *added), routes=(*earlier.routes, *later.routes))
 
 
-def _replaces(channel: BaseChannel[Any, Any] | None, value: Any) -> bool:
+def replaces(channel: BaseChannel[Any, Any] | None, value: Any) -> bool:
     """Whether a write says all of what its key holds, instead of adding to it."""
     return isinstance(value, Overwrite) or isinstance(channel, LastValue | EphemeralValue | UntrackedValue)
 
 
-def extended(frontier: Frontier, command: TaskRecord | None) -> Frontier:
-    """What runs next, with the targets of a Command."""
+def extended(frontier: Frontier, command: TaskRecord | None, deferred: frozenset[str] = frozenset()) -> Frontier:
+    """What runs next, with the targets of a Command. `deferred`: nodes that wait as long as anything else would run."""
     if command is None or not command.routes:
         return frontier
     nodes = {*frontier.nodes, *(route for route in command.routes if isinstance(route, str))}
     sends = (*frontier.sends, *(route for route in command.routes if isinstance(route, Send)))
-    return Frontier(tuple(sorted(nodes)), sends, frontier.arrived, frontier.deferred)
+    found = Frontier(tuple(sorted(nodes)), sends, frontier.arrived, frontier.deferred)
+    return hold_back(deferred, found, released=frontier.nodes)
 
 
-def live_frontier(stored: StoredCheckpoint) -> Frontier:
+def live_frontier(stored: StoredCheckpoint, deferred: frozenset[str] = frozenset()) -> Frontier:
     """What runs next on a thread as it is now, with the targets of a Command that came after the checkpoint."""
-    return extended(stored.step.frontier, stored.pending.get(COMMAND_PATH))
+    return extended(stored.step.frontier, stored.pending.get(COMMAND_PATH), deferred)

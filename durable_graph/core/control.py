@@ -12,22 +12,21 @@ class RunControl:
     Graphs inside its nodes stop in the same way. A run that had nothing left to do ends as usual.
     """
 
-    __slots__ = ("_reason",)
+    __slots__ = ("_asked",)
 
     def __init__(self) -> None:
-        self._reason: str | None = None
+        self._asked: dict[str, str] = {}
 
     def request_drain(self, reason: str = "shutdown") -> None:
         """Ask the run to stop before its next step. The first reason stays."""
-        if self._reason is None:
-            self._reason = reason
+        _ = self._asked.setdefault("reason", reason)  # one step, whatever other OS threads do
 
     @property
     def drain_requested(self) -> bool:
         """Whether somebody asked."""
-        return self._reason is not None
+        return bool(self._asked)
 
     @property
     def drain_reason(self) -> str | None:
         """Why; None when nobody asked."""
-        return self._reason
+        return self._asked.get("reason")

@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from durable_graph.core import identity
-from durable_graph.core.applying import Blamed, apply_tasks
-from durable_graph.core.commands import COMMAND_PATH, live_frontier
+from durable_graph.core.applying import Blamed, apply_tasks, apply_writes, merge_changes
+from durable_graph.core.commands import COMMAND_PATH, live_frontier, replaces
 from durable_graph.core.effects import Batch, Flush, Launch, Load, Persist, Receive, Script
-from durable_graph.core.planning import Task, follow
+from durable_graph.core.opening import whole_frontier
+from durable_graph.core.planning import Task, breakpoint_hit, follow, hold_back
+from durable_graph.core.program import matches
 from durable_graph.core.reports import failure_of, stored_writes, task_record
 from durable_graph.core.run import Run
 from durable_graph.errors import EmptyInputError, InvalidUpdateError
@@ -25,10 +27,11 @@ from durable_graph.types import END, MISSING, START, Send
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from durable_graph.core.program import NodeSpec, Program
     from durable_graph.core.request import Request
-    from durable_graph.records import Address, StepRecord, StoredCheckpoint, TaskRecord, Write
+    from durable_graph.records import Address, CallRecord, Change, StepRecord, StoredCheckpoint, TaskRecord, Write
 
 __all__ = ["COPY", "INPUT", "Edit", "edit_thread"]
 
@@ -65,18 +68,14 @@ def edit_thread(
     stored = yield from Load()
     run = Run(program, request, stored)
     request.began(run)
-    editor = _Editor(run, stored, taking)
+    editor = _Editor(run, run.stored, taking)
     steps: list[StepRecord] = []
     for edits in supersteps:
-        tasks = editor.plan(edits)
-        if tasks:
-            run.tasks, run.busy = tasks, len(tasks)
-            run.receive((yield from Launch(tasks)))
-            while run.busy:
-                run.receive((yield from Receive()))
-            if run.failed:
-                raise failure_of(run.tasks, request, run.step + 1)
+        if steps:
+            _freeze(steps[-1], request.copy)
         try:
+            tasks = editor.plan(edits)
+            yield from _ask_routers(run, tasks)
             steps.append(editor.close(edits, tasks))
         except Blamed as blamed:
             raise blamed.error from blamed.error.__cause__
@@ -86,10 +85,30 @@ def edit_thread(
     return addresses[-1]
 
 
+def _ask_routers(run: Run, tasks: list[Task]) -> Script[None]:
+    """Read the edits as what their nodes returned, and find out where these lead."""
+    if not tasks:
+        return
+    run.tasks, run.busy = tasks, len(tasks)
+    run.receive((yield from Launch(tasks)))
+    while run.busy:
+        run.receive((yield from Receive()))
+    if run.failed:
+        raise failure_of(run.tasks, run.request, run.step + 1)
+
+
+def _freeze(record: StepRecord, copy: Callable[[Any], Any]) -> None:
+    """Later edits change values in place, and this record is stored together with theirs."""
+    for key, change in record.changes.items():
+        if change.value is not MISSING and (change.data is None or change.suffix is not None):
+            record.changes[key] = replace(change, value=copy(change.value))
+
+
 class _Editor:
     """The thread as it is between edits.
 
-    known: records of the step that is to come; they are kept as long as their task is still to run.
+    known, answers, calls: what is known of the step that is to come.   origin, names: what the ids of its tasks are
+    made of.   keeps: these go along with the tasks that stay in it; they do not to a branch, or behind a new input.
     """
 
     def __init__(self, run: Run, stored: StoredCheckpoint | None, taking: Callable[[NodeSpec], NodeSpec]) -> None:
@@ -99,20 +118,26 @@ class _Editor:
         self._first = True
         self._ran: tuple[str, ...] = () if stored is None else stored.ran
         self._origin: Address | None = None if stored is None else stored.origin
+        self._names: Mapping[str, str] = {} if stored is None else stored.renamed
+        self._stop: str | None = None if stored is None else stored.step.stop
+        self._keeps = stored is not None and not stored.past
         self._known: dict[str, TaskRecord] = {}
         self._answers: Mapping[str, Any] = {}
-        if stored is not None and not stored.past:
-            self._known, self._answers = dict(stored.pending), stored.answers
-            run.frontier = live_frontier(stored)
-            run.calls = {call.place: call for call in stored.calls}
+        self._calls: Sequence[CallRecord] = ()
+        self._carried: dict[str, Change] = {}
+        if stored is not None and stored.past:
+            run.frontier = whole_frontier(stored)
+        elif stored is not None:
+            self._known, self._answers, self._calls = dict(stored.pending), stored.answers, stored.calls
+            run.frontier = live_frontier(stored, run.program.deferred)
 
     @property
     def pending(self) -> PendingRecord:
-        """What is known of the step that is to come."""
-        if not self._known:
-            return PendingRecord()
-        calls = tuple(call for call in self._run.calls.values() if call.task in self._known)
-        return PendingRecord(tuple(self._known.values()), self._answers, calls)
+        """What is known of the step that is to come. An answer belongs to the task that asked."""
+        known = tuple(self._known.values())
+        asked = {one for record in known for one in (*record.answered, *(asked.id for asked in record.interrupts))}
+        answers = {one: answer for one, answer in self._answers.items() if one in asked}
+        return PendingRecord(known, answers, tuple(self._calls))
 
     @property
     def status(self) -> str:
@@ -133,6 +158,7 @@ class _Editor:
                 what = f"an update as {special[0]!r} stands together with others"
                 raise InvalidUpdateError(what, cure="Give it a superstep of its own.")
             return []
+        self._take_in()
         tasks: list[Task] = []
         for edit in edits:
             if edit.as_node == END and edit.values is None:
@@ -140,9 +166,17 @@ class _Editor:
             tasks.append(self._task(edit, [task.path for task in tasks]))
         return tasks
 
+    def _take_in(self) -> None:
+        """What a Command wrote before the waiting step is there when the edits are read."""
+        record = self._known.pop(COMMAND_PATH, None)
+        if record is not None:
+            run = self._run
+            self._carried = apply_writes(run.program, run.values, run.still_known(record.writes) or ())
+
     def _task(self, edit: Edit, taken: Sequence[str]) -> Task:
         run = self._run
-        name = self._node_of(edit)
+        path = None if edit.task_id is None else self._path_with(edit.task_id)
+        name = self._node_of(edit, path)
         spec = run.program.nodes.get(START if name == END else name)
         if spec is None:
             known = ", ".join(repr(one) for one, other in run.program.nodes.items() if not other.hidden)
@@ -151,15 +185,19 @@ class _Editor:
         spec = self._taking(spec)
         if name == END:
             spec = replace(spec, name=END, edges=(), joins=(), routed=False)
-        path = self._path_of(edit, name)
-        number = 0
-        while path in taken:
-            number += 1
-            path = identity.push_path(name, number)
-        return Task(spec, path, (run.request.thread, run.address), edit.values)
+        if path in taken:
+            what = f"two updates of one superstep have the task_id {edit.task_id!r}"
+            raise InvalidUpdateError(what, cure="Give a task one update.")
+        return Task(spec, path or self._path_for(name, taken), (run.request.thread, run.address), edit.values)
 
-    def _node_of(self, edit: Edit) -> str:
-        """The node an edit stands for: the one it names, or the only one that ran before."""
+    def _node_of(self, edit: Edit, path: str | None) -> str:
+        """The node an edit stands for: the one it names, that of its task, or the only one that ran before."""
+        if path is not None:
+            node = path.partition("#")[0]
+            if edit.as_node in (None, node):
+                return node
+            what = f"task {edit.task_id!r} is one of node {node!r}, but as_node is {edit.as_node!r}"
+            raise InvalidUpdateError(what, cure="Leave one of the two out.")
         if edit.as_node is not None:
             return edit.as_node
         ran = sorted(set(self._ran)) or [START]
@@ -168,23 +206,32 @@ class _Editor:
         what = f"Ambiguous update, specify as_node: {', '.join(map(repr, ran))} ran before this checkpoint"
         raise InvalidUpdateError(what, cure=f"Pass as_node={ran[0]!r}, say.")
 
-    def _path_of(self, edit: Edit, name: str) -> str:
-        """The path of the waiting task that the edit answers for; the node's name where it answers for none."""
-        paths = self._paths()
-        if edit.task_id is None:
-            return next((path for path in paths if path.partition("#")[0] == name), name)
+    def _path_with(self, task_id: str) -> str:
+        """The path of the waiting task with this id."""
         run = self._run
         origin = self._origin or run.address
-        for path in paths:
-            if identity.task_id(run.request.thread, origin, path) == edit.task_id:
+        for path in _paths(run.frontier):
+            if identity.task_id(run.request.thread, origin, self._names.get(path, path)) == task_id:
                 return path
-        what = f"task {edit.task_id!r} is not among those that are to run next"
+        what = f"task {task_id!r} is not among those that are to run next"
         raise InvalidUpdateError(what, cure="Pass an id of get_state(config).tasks.")
 
-    def _paths(self) -> list[str]:
-        frontier = self._run.frontier
-        sends = [identity.push_path(send.node, index) for index, send in enumerate(frontier.sends)]
-        return [*frontier.nodes, *sends]
+    def _path_for(self, name: str, taken: Sequence[str]) -> str:
+        """The path of the waiting task that an edit answers for, of several the first that has not finished; the node's
+        name where it answers for none.
+        """
+        waiting = [path for path in _paths(self._run.frontier) if _node(path) == name and path not in taken]
+        if waiting:
+            return min(waiting, key=self._has_finished)
+        path, number = name, 0
+        while path in taken:
+            number += 1
+            path = identity.push_path(name, number)
+        return path
+
+    def _has_finished(self, path: str) -> bool:
+        records = (self._known.get(path), self._known.get(identity.HANDLER + path))
+        return any(record is not None and record.writes is not None for record in records)
 
     # --- after the routers ran --------------------------------------------------------------------------------------
 
@@ -209,67 +256,164 @@ class _Editor:
         run = self._run
         given = {write.key: write.value for write in stored_writes(edit.writes, run.program.unstored)}
         run.frontier = Frontier(sends=(Send(START, given),))
-        self._forget(START)
-        return run.record("input", {}, run.frontier)
+        self._keeps, self._ran = False, (START,)
+        record = run.record("input", {}, run.frontier)
+        self._stop = None
+        self._carry_on({}, record)
+        return record
 
     def _as_copy(self) -> StepRecord:
         run = self._run
         run.step -= 1
         record = run.record("fork", {}, run.frontier)
-        record.origin = self._origin
-        self._known = {}
+        record.origin, record.stop = self._origin, self._stop
         return record
 
     def _as_nodes(self, tasks: Sequence[Task], *, ends: bool) -> StepRecord:
         run = self._run
-        before = run.frontier
-        waiting = self._paths()
-        done = {task.path for task in tasks}
-        found = follow(run.program, tasks, Frontier(arrived=before.arrived, deferred=before.deferred))
-        nodes, sends = set(found.nodes), [*before.sends, *found.sends]
-        if done.intersection(waiting):  # an answer in the place of a task: its siblings are still to run
-            nodes |= {node for node in before.nodes if node not in done}
-            sends = [
-                send for index, send in enumerate(before.sends) if identity.push_path(send.node, index) not in done
-            ]
-            sends += found.sends
-        frontier = Frontier(tuple(sorted(nodes)), tuple(sends), found.arrived, found.deferred)
-        run.frontier = Frontier() if ends else frontier
-        still = {path for path in self._paths() if path in waiting and path not in done}
-        if list(before.sends) != sends[: len(before.sends)]:  # the numbers of Sends behind a gap have changed
-            still = {path for path in still if "#" not in path}
-        over = [self._finished(path) for path in sorted(self._known, key=identity.path_order) if path not in still]
-        closing = [*(task for task in over if task is not None), *tasks]
-        changes = apply_tasks(run.program, run.values, closing) if closing else {}
-        if not ends:
-            late = follow(run.program, [task for task in over if task is not None], run.frontier)
-            run.frontier = Frontier(
-                tuple(sorted({*late.nodes, *run.frontier.nodes})), (*run.frontier.sends, *late.sends), late.arrived
-            )
-        record = run.record("update", changes, run.frontier)
-        record.tasks = tuple(task_record(task, run.program.unstored, routes=False) for task in tasks)
-        self._known = {path: known for path, known in self._known.items() if path in still}
-        if self._known:
-            record.origin = self._origin
+        program, before = run.program, run.frontier
+        led = follow(program, tasks, Frontier(arrived=before.arrived))
+        again = self._sends_again(tasks)
+        stays = set[str]() if ends else self._staying({task.path for task in tasks}, led, again=again)
+        over = self._over(tasks, stays, again=again)
+        late = follow(program, over, Frontier(arrived=led.arrived))
+        if not ends:  # what finished siblings lead to may be there already, and wait
+            stays |= {path for path in before.nodes if path in late.nodes and not self._has_finished(path)}
+            stays -= {task.path for task in tasks}
+        kept = [] if again else [(path, send) for path, send in _sends(before) if path in stays]
+        moved = {path: identity.push_path(_node(path), number) for number, (path, _) in enumerate(kept)}
+        nodes = {path for path in stays if "#" not in path}
+        if ends:
+            run.frontier = Frontier()
         else:
-            self._origin = None
-        self._ran = tuple(task.name for task in tasks) or self._ran
+            run.frontier = hold_back(
+                program.deferred,
+                Frontier(
+                    tuple(sorted({*nodes, *led.nodes, *late.nodes})),
+                    (*(send for _, send in kept), *led.sends, *late.sends),
+                    late.arrived,
+                    (*before.deferred, *led.deferred, *late.deferred),
+                ),
+                released=nodes,
+            )
+        closing = [*over, *tasks]
+        changes = merge_changes(self._carried, apply_tasks(program, run.values, closing) if closing else {})
+        self._carried = {}
+        record = run.record("update", changes, run.frontier)
+        record.tasks = tuple(task_record(task, program.unstored, routes=False) for task in tasks)
+        record.stop = self._stop = self._stopped(tasks, stays)
+        self._carry_on({path: moved.get(path, path) for path in stays}, record)
+        self._ran = tuple(task.name for task in tasks if task.name != END) or self._ran
         return record
 
+    def _stopped(self, tasks: Sequence[Task], stays: AbstractSet[str]) -> str | None:
+        """Who edits a thread at a breakpoint has been there: the call that goes on passes it."""
+        program, frontier = self._run.program, self._run.frontier
+        if not (frontier.nodes or frontier.sends):
+            return None
+        if stays and self._stop is not None:
+            return self._stop
+        if breakpoint_hit(program.interrupt_after, tasks):
+            return "after"
+        ahead = [program.nodes[name] for name in map(_node, _paths(frontier)) if name in program.nodes]
+        return "before" if any(matches(program.interrupt_before, spec) for spec in ahead) else None
+
+    def _sends_again(self, tasks: Sequence[Task]) -> bool:
+        """Whether an edit stands for a node that ran before the checkpoint, so that its routers decide anew which Sends
+        are to run.
+        """
+        waiting = _paths(self._run.frontier)
+        redone = [task for task in tasks if task.path not in waiting]
+        return len(redone) == len(tasks) and any(task.spec.routed and task.name in self._ran for task in redone)
+
+    def _staying(self, done: AbstractSet[str], led: Frontier, *, again: bool) -> set[str]:
+        """The waiting tasks that are still to run."""
+        before = self._run.frontier
+        waiting = _paths(before)
+        if not done.isdisjoint(waiting):  # in the place of a task: siblings that finished are closed with it
+            return {path for path in waiting if path not in done and not self._has_finished(path)}
+        nodes = {path for path in before.nodes if path in led.nodes}
+        if again:
+            sent = zip(_sends(before), led.sends, strict=False)
+            return nodes | {path for (path, send), other in sent if _same(send, other)}
+        return nodes | {path for path, send in _sends(before) if send.node != START}
+
+    def _over(self, tasks: Sequence[Task], stays: AbstractSet[str], *, again: bool) -> list[Task]:
+        """Tasks that finished, and whose step the edits close.
+
+        Where the edits say what a key holds, they have the last word.
+        """
+        channels = self._run.program.channels
+        written = [write for task in tasks for write in task.writes or ()]
+        replaced = {write.key for write in written if replaces(channels.get(write.key), write.value)}
+        edited = {task.path for task in tasks}
+        found: list[Task] = []
+        for path in sorted(self._known, key=identity.path_order):
+            base = path.removeprefix(identity.HANDLER)
+            if base in stays or base in edited or (again and "#" in base):
+                continue
+            task = self._finished(path)
+            if task is not None:
+                task.writes = [write for write in task.writes or () if write.key not in replaced]
+                found.append(task)
+        return found
+
     def _finished(self, path: str) -> Task | None:
-        """A task that finished and whose step the edit closes; also what a Command said before that step."""
         run, record = self._run, self._known[path]
-        spec = run.program.start if path == COMMAND_PATH else run.program.nodes.get(record.node)
+        spec = self._spec_of(path, record.node)
         if record.writes is None or spec is None:
             return None
-        if path == COMMAND_PATH:
-            spec = replace(spec, edges=(), joins=())
         task = Task(spec, path, (run.request.thread, run.address), MISSING)
-        task.writes, task.routes = run.still_known(record.writes), () if path == COMMAND_PATH else record.routes
+        task.writes, task.routes = run.still_known(record.writes), record.routes
         return task
 
-    def _forget(self, ran: str) -> None:
-        self._known, self._answers, self._origin, self._ran = {}, {}, None, (ran,)
+    def _spec_of(self, path: str, node: str) -> NodeSpec | None:
+        nodes = self._run.program.nodes
+        if path.startswith(identity.HANDLER):
+            failed = nodes.get(node.removeprefix(identity.HANDLER))
+            return None if failed is None else failed.handler
+        return nodes.get(node)
+
+    def _carry_on(self, stays: Mapping[str, str], record: StepRecord) -> None:
+        """Keep what is known of the tasks that stay (path -> new path), and the names that their ids are made of."""
+        if not (stays and self._keeps):
+            self._known, self._answers, self._calls, self._names, self._origin = {}, {}, (), {}, None
+            return
+        was = {new: old for old, new in stays.items()}
+        names: dict[str, str] = {}
+        for path in _paths(self._run.frontier):
+            # A task that is new must not be taken for one that had this path before.
+            names[path] = self._names.get(was[path], was[path]) if path in was else f"{path}##{record.step}"
+        self._names = record.names = {path: name for path, name in names.items() if path != name}
+        record.origin = self._origin
+        known: dict[str, TaskRecord] = {}
+        for path, one in self._known.items():
+            base = path.removeprefix(identity.HANDLER)
+            if base in stays:
+                new = path.removesuffix(base) + stays[base]
+                known[new] = replace(one, path=new)
+        self._known = known
+        self._calls = [call._replace(task=stays[call.task]) for call in self._calls if call.task in stays]
+
+
+def _paths(frontier: Frontier) -> list[str]:
+    return [*frontier.nodes, *(path for path, _ in _sends(frontier))]
+
+
+def _sends(frontier: Frontier) -> list[tuple[str, Send]]:
+    return [(identity.push_path(send.node, index), send) for index, send in enumerate(frontier.sends)]
+
+
+def _node(path: str) -> str:
+    return path.partition("#")[0]
+
+
+def _same(send: Send, other: Send) -> bool:
+    """Whether it is the same task. Values that cannot be compared, such as arrays, are taken for others."""
+    try:
+        return send == other
+    except Exception:  # noqa: BLE001 - the user's own __eq__ may raise anything
+        return False
 
 
 _VERBS: Final = {COPY: "copy", END: "end"}

@@ -87,7 +87,7 @@ def outcome_of(run: Run) -> Outcome:
     if run.request.nested:
         left = tuple(route for task in run.tasks for route in task.routes if isinstance(route, Command))
     return Outcome(
-        live_values(run.program, run.values, run.tasks, run.request) if interrupts else run.values,
+        run.values if left else live_values(run.program, run.values, run.tasks, run.request),
         interrupts,
         tuple(run.used),
         left,

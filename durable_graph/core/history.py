@@ -44,12 +44,12 @@ def snapshot(
     """A checkpoint as a user sees it. `ns` is the namespace of the graph."""
     stored = adapted(program, stored, thread) or stored
     values = {**program.initial_values(), **stored.values}
-    named = _paths(live_frontier(stored) if live else stored.step.frontier)
+    named = _paths(live_frontier(stored, program.deferred) if live else stored.step.frontier)
     planned = {path for path, _ in named}
-    named += [  # error handlers that wait for a human
+    named += [  # error handlers, and what a Command led to if it waits for a human
         (path, record.node)
-        for path, record in sorted(stored.pending.items())
-        if record.interrupts and record.writes is None and path not in planned
+        for path, record in sorted(stored.pending.items(), key=lambda known: identity.path_order(known[0]))
+        if path not in planned and (path.startswith(identity.HANDLER) or (record.interrupts and record.writes is None))
     ]
     tasks = [_state_task(thread, *one, stored, live=live) for one in named]
     done = [stored.pending[path] for path in sorted(stored.pending, key=identity.path_order)] if live else []
@@ -86,7 +86,7 @@ def _paths(frontier: Frontier) -> list[tuple[str, str]]:
 def _state_task(thread: str, path: str, node: str, stored: StoredCheckpoint, *, live: bool) -> StateTask:
     record = stored.pending.get(path)
     public = ("push", node, int(path.rpartition("#")[2])) if "#" in path else ("pull", node)
-    found = StateTask(identity.task_id(thread, stored.origin, stored.renamed.get(path, path)), node, public)
+    found = StateTask(identity.task_id(thread, stored.origin, _id_path(stored, path)), node, public)
     calls = tuple(call.name for call in stored.calls if call.task == path)
     if record is None:
         return found._replace(calls=calls)
@@ -106,6 +106,13 @@ def _state_task(thread: str, path: str, node: str, stored: StoredCheckpoint, *, 
         calls=calls,
         version=version_of(stored) or None,
     )
+
+
+def _id_path(stored: StoredCheckpoint, path: str) -> str:
+    """The path that the id of a task is made of."""
+    if path.startswith(identity.HANDLER):
+        return identity.handler_path(_id_path(stored, path.removeprefix(identity.HANDLER)))
+    return stored.renamed.get(path, path)
 
 
 def _child_config(thread: str, children: Mapping[str, tuple[int, int]]) -> Config | None:

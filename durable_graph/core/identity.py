@@ -18,6 +18,7 @@ __all__ = [
     "HANDLER",
     "INTERRUPT_PREFIX",
     "checkpoint_id",
+    "handler_path",
     "idempotency_key",
     "interrupt_id",
     "is_interrupt_id",
@@ -59,9 +60,16 @@ def push_path(node: str, index: int) -> str:
     return f"{node}#{index}"
 
 
+def handler_path(path: str) -> str:
+    """The path of the task that runs the error handler of the task with this path."""
+    return f"{HANDLER}{path}"
+
+
 def path_order(path: str) -> tuple[int, int, str]:
-    """The key that sorts task paths as a step applies them: nodes by name, then Sends as they were sent."""
-    node, mark, index = path.partition("#")
+    """The key that sorts task paths as a step applies them: nodes by name, then Sends as they were sent; error handlers
+    stand where their node does.
+    """
+    node, mark, index = path.removeprefix(HANDLER).partition("#")
     return (1, int(index), node) if mark else (0, 0, node)
 
 

@@ -120,11 +120,11 @@ def _open_head(run: Run, stored: StoredCheckpoint, command: TaskRecord | None, g
     passed = stored.step.stop is not None or bool(known)
     run.answers = {**stored.answers, **run.request.answers, **given}
     run.calls = {call.place: call for call in stored.calls}
-    run.edited = stored.step.source == "update" and stored.step.origin is not None
     for path, record in known.items():
         if record.error is not None:
             run.forget_failures(path)
     whole = combined(run.program.channels, known.pop(COMMAND_PATH, None), command)
+    run.edited = (stored.step.source == "update" and stored.step.origin is not None) or bool(whole and whole.writes)
     _carry(run, whole)
     run.plan(stored.origin, known)
     run.show.values(run.values)
@@ -147,7 +147,7 @@ def _open_past(run: Run, stored: StoredCheckpoint, command: TaskRecord | None, g
     run.frontier = whole_frontier(stored)
     run.step += 1
     record = run.record("fork", {}, run.frontier)
-    record.origin = stored.origin
+    record.origin, record.names = stored.origin, {new: old for new, old in stored.renamed.items() if new != old}
     _carry(run, command)
     run.plan(stored.origin)
     if not run.answers.keys().isdisjoint(asked):  # the questions come from graphs inside: these go on where they asked
@@ -185,7 +185,7 @@ def _carry(run: Run, command: TaskRecord | None) -> None:
     """Apply the writes and routes of a Command before the step that waits."""
     if command is not None:
         run.carried = apply_writes(run.program, run.values, run.still_known(command.writes) or ())
-        run.frontier = extended(run.frontier, command)
+        run.frontier = extended(run.frontier, command, run.program.deferred)
 
 
 def _first_pending(run: Run, command: TaskRecord | None, given: dict[str, Any]) -> PendingRecord:
@@ -201,7 +201,7 @@ def _open_command(run: Run, command: TaskRecord) -> Batch:
     changes = apply_writes(run.program, run.values, command.writes or ())
     if run.stored is not None:
         run.step += 1
-    run.frontier = extended(Frontier(), command)
+    run.frontier = extended(Frontier(), command, run.program.deferred)
     record = run.record("update", changes, run.frontier)
     record.stop = run.breakpoint()
     run.show.values(run.values)

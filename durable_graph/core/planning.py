@@ -6,24 +6,33 @@ Order is the order in which results are applied: nodes by name, then Sends as th
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from durable_graph.core import identity
 from durable_graph.core.program import matches
-from durable_graph.errors import UnknownNodeError
+from durable_graph.errors import LostLease, NodeError, UnknownNodeError
 from durable_graph.records import Frontier
 from durable_graph.types import MISSING, Send
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from durable_graph.core.mail import Late
     from durable_graph.core.program import NodeNames, NodeSpec, Program
-    from durable_graph.errors import NodeError
-    from durable_graph.records import Address, ErrorRecord, Write
+    from durable_graph.records import Address, ErrorRecord, TaskRecord, Write
     from durable_graph.types import Command, Interrupt, TimeoutPolicy
 
-__all__ = ["Task", "breakpoint_hit", "follow", "plan"]
+__all__ = [
+    "Task",
+    "breakpoint_hit",
+    "can_be_handled",
+    "follow",
+    "hand_over",
+    "handed_over",
+    "hold_back",
+    "plan",
+    "with_handlers",
+]
 
 _NONE: Any = MappingProxyType[str, Any]({})
 """What most tasks share: nothing, and nobody can write it."""
@@ -34,6 +43,7 @@ class Task:
 
     After it ran: `writes` and `routes` when it finished, `interrupts` when it waits, `error` when it failed.
     `stored` says that this result is durable already; `delay` (seconds) comes before the next attempt.
+    `started` is when that attempt began, `began` when the first one did, where it was not the same.
     `children` are the graphs that ran inside: namespace -> (lane, seq). `handler` is the task that runs because this
     one failed for good, `cause` what such a task is told. `timeout` is what limits each attempt: the Send's, else the
     node's.
@@ -43,6 +53,7 @@ class Task:
         "answered",
         "arg",
         "attempt",
+        "began",
         "cached",
         "cause",
         "children",
@@ -82,6 +93,7 @@ class Task:
         self.delay = 0.0
         self.jitter = False
         self.started = 0.0
+        self.began = 0.0
         self.duration = 0.0
         self.stored = False
         self.writes: Sequence[Write] | None = None
@@ -132,6 +144,8 @@ def plan(program: Program, frontier: Frontier, origin: tuple[str, Address]) -> l
         tasks: list[Task] = []
         for name in frontier.nodes:
             tasks += (Task(nodes[name], name, origin),)
+        for name in frontier.deferred:
+            _ = nodes[name]  # it will run: that it is gone is to be found now
         if frontier.sends:
             tasks += [
                 Task(nodes[send.node], identity.push_path(send.node, index), origin, send.arg, send.timeout)
@@ -145,6 +159,37 @@ def plan(program: Program, frontier: Frontier, origin: tuple[str, Address]) -> l
         )
         raise UnknownNodeError(what) from None
     return tasks
+
+
+def can_be_handled(error: BaseException) -> TypeGuard[Exception]:
+    """Whether an error of a node is for its error handler: control flow is not, nor is a thread that was lost."""
+    return isinstance(error, Exception) and not isinstance(error, LostLease)
+
+
+def hand_over(task: Task, error: Exception, record: ErrorRecord) -> Task:
+    """The task failed for good: the task that runs its handler instead, in the same step and with the same input.
+
+    That it was handed over is stored as its route: a resume runs the handler then, and not the node again.
+    """
+    spec = task.spec.handler
+    assert spec is not None  # noqa: S101 - the callers looked; this tells the type checker
+    handler = Task(spec, identity.handler_path(task.path), task.origin, task.arg)
+    handler.cause = NodeError(task.name, error)
+    if task.known_as is not None:
+        handler.known_as = identity.handler_path(task.known_as)
+    task.error, task.failure, task.routes = error, record, (spec.name,)
+    task.handler = handler
+    return handler
+
+
+def handed_over(task: Task, record: TaskRecord) -> bool:
+    """Whether the stored record of a failed task says that its handler is to run."""
+    return task.spec.handler is not None and task.spec.handler.name in record.routes
+
+
+def with_handlers(tasks: Sequence[Task]) -> list[Task]:
+    """Tasks with those that handle their failures, each behind the one it stands for."""
+    return [one for task in tasks for one in ((task,) if task.handler is None else (task, task.handler))]
 
 
 def breakpoint_hit(names: NodeNames, tasks: Iterable[Task]) -> bool:
@@ -181,10 +226,22 @@ def follow(program: Program, finished: Iterable[Task], before: Frontier) -> Fron
             _ = waiting.pop(name, None)
         else:
             waiting[name] = tuple(sorted(seen))
-    if program.deferred and (before.deferred or not program.deferred.isdisjoint(nodes)):
-        deferred = {*before.deferred, *(program.deferred & nodes)}
-        nodes -= program.deferred
-        if nodes or sends:
-            return Frontier(tuple(sorted(nodes)), tuple(sends), waiting, tuple(sorted(deferred)))
-        nodes = deferred
-    return Frontier(tuple(sorted(nodes)), tuple(sends), waiting)
+    found = Frontier(tuple(sorted(nodes)), tuple(sends), waiting)
+    if before.deferred or (program.deferred and not program.deferred.isdisjoint(nodes)):
+        found.deferred = before.deferred
+        return hold_back(program.deferred, found)
+    return found
+
+
+def hold_back(deferred: frozenset[str], frontier: Frontier, released: Collection[str] = ()) -> Frontier:
+    """A frontier whose deferred nodes wait as long as anything else would run.
+
+    released: nodes that are in their step already, and stay in it.
+    """
+    late = {*frontier.deferred, *deferred.intersection(frontier.nodes).difference(released)}
+    if not late:
+        return frontier
+    nodes = [node for node in frontier.nodes if node in released or node not in deferred]
+    if frontier.sends or not deferred.issuperset(nodes):
+        return Frontier(tuple(nodes), frontier.sends, frontier.arrived, tuple(sorted(late.difference(nodes))))
+    return Frontier(tuple(sorted({*nodes, *late})), frontier.sends, frontier.arrived)

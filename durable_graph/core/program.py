@@ -71,6 +71,10 @@ class Checks(Protocol):
         """The keys to call `validate_result` for."""
         ...
 
+    def validate_write(self, key: str, write: Any, values: Mapping[str, Any]) -> Any:
+        """One write, coerced; unchanged where only the result can be checked. Raises when the key cannot hold it."""
+        ...
+
     def validate_result(
         self, key: str, value: Any, values: Mapping[str, Any], *, added: list[Any] | None = None
     ) -> Any:
@@ -91,7 +95,7 @@ class Program:
     transient: keys whose channel changes by a step that does not write it.
     checks: holds values against the schema before they are stored; None when nothing is to be checked.
     deferred: nodes that run once nothing else does.   changes: what became of stored names and values since.
-    step_timeout: seconds that a step may take.
+    step_timeout: seconds that a step may take.   cached: nodes whose results are to be kept in a cache.
     """
 
     name: str
@@ -111,6 +115,7 @@ class Program:
     deferred: frozenset[str] = frozenset()
     changes: Changes = field(default_factory=Changes)
     step_timeout: float | None = None
+    cached: tuple[str, ...] = ()
 
     def initial_values(self) -> dict[str, Any]:
         """The state before anything was written."""

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from durable_graph.core import history
+from durable_graph.errors import GraphDrained
 from durable_graph.records import ErrorRecord, TaskRecord
 
 if TYPE_CHECKING:
@@ -55,18 +56,23 @@ def stored_writes(writes: Sequence[Write], unstored: frozenset[str]) -> tuple[Wr
 
 
 def failure_of(tasks: Sequence[Task], request: Request, step: int) -> BaseException:
-    """What a failed step raises: the node's own exception, or a group of them where several nodes failed."""
-    errors: list[BaseException] = []
-    for task in tasks:
-        if task.error is not None and task.handler is None:
-            place = f"step {step}" + (f" of thread {request.thread!r}" if request.thread else "")
-            tried = f", attempt {task.attempt}" if task.attempt > 1 else ""
-            task.error.add_note(f"During task with name {task.name!r} and id {task.id!r} ({place}{tried}).")
-            errors.append(task.error)
-    if len(errors) == 1:
-        return errors[0]
-    names = ", ".join(repr(task.name) for task in tasks if task.error is not None and task.handler is None)
-    return BaseExceptionGroup(f"{len(errors)} tasks of step {step} failed: {names}", errors)
+    """What a failed step raises: the node's own exception, or a group of them where several nodes failed.
+
+    That graphs inside were asked to stop is told once, and only where nothing failed.
+    """
+    ended = [(task, task.error) for task in tasks if task.error is not None and task.handler is None]
+    failed = [one for one in ended if not isinstance(one[1], GraphDrained)] or ended[:1]
+    for task, error in failed:
+        place = f"step {step}" + (f" of thread {request.thread!r}" if request.thread else "")
+        tried = f", attempt {task.attempt}" if task.attempt > 1 else ""
+        error.add_note(f"During task with name {task.name!r} and id {task.id!r} ({place}{tried}).")
+        if task.cause is not None and task.cause.error is not error:
+            error.add_note(f"It was to handle {task.cause.error!r} of node {task.cause.node!r}.")
+            error.__context__ = error.__context__ or task.cause.error
+    if len(failed) == 1:
+        return failed[0][1]
+    names = ", ".join(repr(task.name) for task, _ in failed)
+    return BaseExceptionGroup(f"{len(failed)} tasks of step {step} failed: {names}", [error for _, error in failed])
 
 
 def snapshot_payload(program: Program, request: Request, stored: StoredCheckpoint) -> dict[str, Any]:

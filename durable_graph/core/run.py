@@ -7,19 +7,28 @@ nothing; the order of things is in `scripts`.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from durable_graph.core import streaming
 from durable_graph.core.applying import apply_tasks, merge_changes
 from durable_graph.core.effects import Batch
 from durable_graph.core.ending import live_values
 from durable_graph.core.mail import Failed, Finished, Interrupted, Late, Relayed, Said
-from durable_graph.core.planning import Task, breakpoint_hit, follow, plan
+from durable_graph.core.planning import (
+    Task,
+    breakpoint_hit,
+    can_be_handled,
+    follow,
+    hand_over,
+    handed_over,
+    plan,
+    with_handlers,
+)
 from durable_graph.core.reports import failure_of, task_record
 from durable_graph.core.retrying import delay_before_retry
 from durable_graph.core.showing import Show
-from durable_graph.core.versions import adapted, version_of
-from durable_graph.errors import GraphDrained, GraphRecursionError, NodeError, StoredError
+from durable_graph.core.versions import OWNER, PIN, adapted, rewritten
+from durable_graph.errors import GraphDrained, GraphRecursionError, StoredError
 from durable_graph.records import (
     Address,
     Change,
@@ -29,7 +38,7 @@ from durable_graph.records import (
     StoredCheckpoint,
     TaskRecord,
 )
-from durable_graph.types import MISSING, START, Command
+from durable_graph.types import START, Command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,14 +46,9 @@ if TYPE_CHECKING:
     from durable_graph.core.mail import Mail
     from durable_graph.core.program import NodeNames, Program
     from durable_graph.core.request import Request
-    from durable_graph.records import CallRecord, ErrorRecord, Write
+    from durable_graph.records import CallRecord, Write
 
 __all__ = ["OWNER", "PIN", "Run", "owner_of"]
-
-PIN: Final = "\0pin:"
-"""Before a namespace: the key that says where the graph of this namespace stands, as [lane, seq]."""
-OWNER: Final = "\0owner"
-"""In a graph inside another: the key that says for which checkpoint of that one it runs, as [lane, seq]."""
 
 
 def owner_of(stored: StoredCheckpoint) -> tuple[int, int] | None:
@@ -66,7 +70,7 @@ class Run:
     def __init__(self, program: Program, request: Request, stored: StoredCheckpoint | None) -> None:
         self.program = program
         self.request = request
-        self.stored = stored = adapted(program, stored, request.thread)
+        self.stored = today = adapted(program, stored, request.thread)
         self.values = program.initial_values()
         self.frontier = Frontier()
         self.step = -1
@@ -78,10 +82,10 @@ class Run:
         self.directed: dict[str, tuple[int, int]] = {}
         self.calls: dict[Any, CallRecord] = {}
         self.results: dict[Any, Any] = {}
-        self._owner: tuple[int, int] | None = None
-        self.migrated: dict[str, Change] = {}
-        if stored is not None:
-            self._take(stored)
+        self._owner: tuple[Any, ...] | None = None
+        self.migrated = rewritten(program, stored, today)
+        if today is not None:
+            self._take(today)
         self.tasks: list[Task] = []
         self.busy = 0
         self.over = False
@@ -113,12 +117,6 @@ class Run:
         self.step = stored.step.step
         self.address = stored.address
         self.parent = stored.parent
-        changes = self.program.changes
-        if changes.migrate is not None and version_of(stored) != changes.version:
-            self.migrated = {key: Change(value) for key, value in self.values.items() if key in stored.values}
-        for old, new in changes.keys.items():
-            if new in stored.values:
-                self.migrated |= {old: Change(MISSING), new: Change(stored.values[new])}
 
     # --- planning ---------------------------------------------------------------------------------------------
 
@@ -138,15 +136,12 @@ class Run:
             if record is None:
                 continue
             self._recall(task, record)
-            if record.error is not None:
-                task.stored, task.attempt = False, 1
-                if task.spec.handler is not None:
-                    self._hand_over(task, StoredError(record.error), record.error)
-                    task.stored = True
-                    handler = task.handler
-                    if handler is not None and (of_handler := (known or {}).get(handler.path)) is not None:
-                        self._recall(handler, of_handler)
-        self.tasks += [task.handler for task in self.tasks if task.handler is not None]
+            if record.error is not None and handed_over(task, record):
+                handler = hand_over(task, StoredError(record.error), record.error)
+                task.stored = True
+                if (known or {}).get(handler.path) is not None:
+                    self._recall(handler, (known or {})[handler.path])
+        self.tasks = with_handlers(self.tasks)
         self.again = []
 
     def _recall(self, task: Task, record: TaskRecord) -> None:
@@ -155,6 +150,10 @@ class Run:
         task.started, task.duration, task.attempt = record.started, record.duration, record.attempt
         task.children = dict(record.children)
         task.stored = record.error is None
+        if record.writes is not None:  # it may have a memory of its own, and nobody will call it again to say so
+            self.stateful.update(record.children)
+        if record.error is not None:  # it is to run anew
+            task.attempt, task.routes = 1, ()
 
     def still_known(self, writes: Sequence[Write] | None) -> Sequence[Write] | None:
         """Stored writes without those to keys that the state lost since."""
@@ -173,6 +172,9 @@ class Run:
         shown = self._shown
         origin = shown.origin if shown is not None and shown.origin is not None else self.address
         self.tasks = plan(self.program, self.frontier, (self.request.thread, origin))
+        if shown is not None and shown.names:
+            for task in self.tasks:
+                task.known_as = shown.names.get(task.path)
         self.edited = False
         if self.calls:
             self.calls, self.results = {}, {}
@@ -237,7 +239,9 @@ class Run:
     def _runnable(self, task: Task) -> bool:
         if task.writes is not None or task.handler is not None:
             return False
-        return not task.interrupts or any(asked.id in self.answers for asked in task.interrupts)
+        if not task.interrupts or (self.stored is not None and task.path in self.stored.touched):
+            return True
+        return any(asked.id in self.answers for asked in task.interrupts)
 
     # --- results ----------------------------------------------------------------------------------------------
 
@@ -268,24 +272,27 @@ class Run:
             else:
                 self._fail(task, mail)
             task.started, task.duration, task.stored = mail.started, mail.duration, False
-            if self.show.modes and task not in self.again:
-                self.show.ended(task, self.values, self.step + 1)
+            if self.show.modes:
+                show = self.show.started if task in self.again else self.show.ended
+                show(task, self.values, self.step + 1)
 
     def _fail(self, task: Task, mail: Failed) -> None:
         task.rejected = mail.rejected
-        wait = None if self.failed else delay_before_retry(task.spec.retry, mail.error, task.attempt, task.id)
-        if wait is not None:
+        wait = delay_before_retry(task.spec.retry, mail.error, task.attempt, task.id)
+        if wait is not None and not self.failed:
             task.delay, task.jitter = wait
             task.attempt += 1
+            task.began = task.began or mail.started
             self.again.append(task)
             self.forget_failures(task.path)
             return
-        if task.spec.handler is not None and isinstance(mail.error, Exception) and not self.failed:
-            self._hand_over(task, mail.error, mail.record)
-            handler = task.handler
-            assert handler is not None  # noqa: S101 - it was just made; this tells the type checker
-            self.tasks.append(handler)
-            self.again.append(handler)
+        if wait is None and task.spec.handler is not None and can_be_handled(mail.error):
+            handler = hand_over(task, mail.error, mail.record)
+            self.tasks.insert(self.tasks.index(task) + 1, handler)
+            if self.failed:  # nothing is started any more; the resume runs it
+                self.busy -= 1
+            else:
+                self.again.append(handler)
             return
         self.busy -= 1
         task.error = mail.error
@@ -294,18 +301,9 @@ class Run:
 
     def forget_failures(self, path: str) -> None:
         """A task failed, maybe because a step of it did: the failed steps of a task run again when it does."""
-        for place in [place for place, call in self.calls.items() if call.task == path and call.error is not None]:
-            del self.calls[place]
-
-    def _hand_over(self, task: Task, error: Exception, record: ErrorRecord) -> None:
-        """The task failed for good and its handler runs instead, in the same step and with the same input."""
-        spec = task.spec.handler
-        assert spec is not None  # noqa: S101 - the callers looked; this tells the type checker
-        _, mark, number = task.path.partition("#")
-        handler = Task(spec, f"{spec.name}{mark}{number}", task.origin, task.arg)
-        handler.cause = NodeError(task.name, error)
-        task.error, task.failure = error, record
-        task.handler = handler
+        for place, call in tuple(self.calls.items()):  # a copy: tasks that run meanwhile add to it
+            if call.task == path and call.error is not None:
+                del self.calls[place]
 
     def take_again(self) -> list[Task]:
         """The tasks to try again."""
@@ -332,7 +330,7 @@ class Run:
 
     # --- the end of a step --------------------------------------------------------------------------------------
 
-    def close_step(self) -> Batch:  # noqa: C901 - every function on the way of each step costs a call
+    def close_step(self) -> Batch:  # noqa: C901, PLR0912 - every function on the way of each step costs a call
         """All tasks answered: make the next checkpoint, or pause where a task waits for a human.
 
         Raises:
@@ -340,12 +338,14 @@ class Run:
         """
         if self.failed:
             raise failure_of(self.tasks, self.request, self.step + 1)
-        tasks = self.tasks
+        tasks, handled = self.tasks, False
         for task in tasks:
             if task.writes is None:
                 if task.handler is None:
                     return self._pause()
-                tasks = [one for one in self.tasks if one.handler is None]
+                handled = True
+        if handled:
+            tasks = [task for task in tasks if task.handler is None]
         if self.request.nested and self._leaving():
             return self._pause()
         self.closing = True
@@ -411,6 +411,9 @@ class Run:
         self.over = True
         if self.show.modes and any(task.writes for task in self.tasks):
             self.show.values(live_values(self.program, self.values, self.tasks, self.request))
+        waiting = [task for task in self.tasks if task.writes is None and task.handler is None]
+        if waiting and not any(task.interrupts for task in waiting):  # a graph inside stopped at a breakpoint
+            self.show.stopped()
         return Batch(pending=PendingRecord(self.unsaved()), status="waiting")
 
     def record(self, source: str, changes: dict[str, Change], frontier: Frontier) -> StepRecord:

@@ -18,7 +18,7 @@ from durable_graph.core.effects import Cancel, Emit, Flush, Launch, Load, Persis
 from durable_graph.core.ending import Outcome, outcome_of, stop_run
 from durable_graph.core.interrupts import listing
 from durable_graph.core.run import Run, owner_of
-from durable_graph.errors import UnfinishedRunError
+from durable_graph.errors import GraphDrained, UnfinishedRunError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ __all__ = ["run_graph"]
 def run_graph(program: Program, request: Request) -> Script[Outcome]:
     """A whole call: read the thread, finish what is unfinished if that is wanted, run."""
     stored = (yield from Load()) if request.durable else None
-    if request.nested and stored is not None and (stored.past or owner_of(stored) == request.owner):
+    if request.nested and stored is not None and (stored.past or owner_of(stored) == (request.owner or ())[:2]):
         request = request.continuing()  # its task ran it before
     if request.kind == "input" and request.on_unfinished == "finish" and opening.unfinished(stored):
         stored = yield from _finish(program, request)
@@ -78,7 +78,7 @@ def _advance(run: Run) -> Script[None]:
     What happens in every superstep stands here and not in functions of its own: each generator between a script and
     its driver costs a call for each effect. For the same reason its effects are yielded, not `yield from`ed.
     """
-    durable, flush = run.request.durable, run.request.flush
+    durable, flush, nested = run.request.durable, run.request.flush, run.request.nested
     addresses: Sequence[Address] | None = None
     while not run.over:
         tasks = run.launch()
@@ -99,7 +99,7 @@ def _advance(run: Run) -> Script[None]:
             run.released = batch.status is not None
         if batch.steps:  # before the Flush: results of a step that is stored are no results of the next one
             run.arrive(addresses)
-        if durable and (flush or batch.status is not None):
+        if durable and (flush or (batch.status is not None and not nested)):  # nested: the outer run's end is to come
             yield Flush()
         if run.show.events:
             yield from Emit(run.show.take())
@@ -145,5 +145,6 @@ def _end_badly(run: Run, error: BaseException) -> Script[None]:
     if batch is not None and run.request.durable:
         yield from Persist(batch)
         yield from Flush()
-    if run.show.events and batch is not None and isinstance(error, Exception):  # no batch: its results were not stored
+    stored = batch is not None
+    if run.show.events and stored and isinstance(error, Exception | GraphDrained):
         yield from Emit(run.show.take())

@@ -69,8 +69,8 @@ class Show:
         self._debug(stored.step.step, "checkpoint", payload)
 
     def started(self, task: Task, values: Mapping[str, Any], step: int) -> None:
-        """A task starts."""
-        if task.spec.hidden or self.modes.isdisjoint(_TASKS):
+        """An attempt of a task starts; an error handler's goes without saying, its node has just failed."""
+        if task.spec.hidden or self.modes.isdisjoint(_TASKS) or (task.cause is not None and task.attempt == 1):
             return
         payload = streaming.start_payload(task, values, self._request.copy)
         self.note("tasks", payload)

@@ -66,7 +66,7 @@ def update_payload(task: Task, copy: Callable[[Any], Any], *, cached: bool = Fal
 
 
 def start_payload(task: Task, values: Mapping[str, Any], copy: Callable[[Any], Any]) -> dict[str, Any]:
-    """The "tasks" payload of a task that starts."""
+    """The "tasks" payload of a task that starts, and of each further attempt: "attempt" in its metadata says which."""
     spec = task.spec
     if task.arg is not MISSING:
         given = copy(task.arg)
@@ -77,14 +77,14 @@ def start_payload(task: Task, values: Mapping[str, Any], copy: Callable[[Any], A
     else:
         given = {key: copy(values[key]) for key in spec.keys if key in values}
     payload: dict[str, Any] = {"id": task.id, "name": task.name, "input": given, "triggers": (task.path,)}
-    if spec.metadata:
-        payload["metadata"] = dict(spec.metadata)
+    if spec.metadata or task.attempt > 1:
+        payload["metadata"] = {**spec.metadata, **_attempt(task)}
     return payload
 
 
 def result_payload(task: Task, copy: Callable[[Any], Any]) -> dict[str, Any]:
     """The "tasks" payload of a task that ended."""
-    return {
+    payload: dict[str, Any] = {
         "id": task.id,
         "name": task.name,
         "error": repr(task.error) if task.error is not None else None,
@@ -94,6 +94,14 @@ def result_payload(task: Task, copy: Callable[[Any], Any]) -> dict[str, Any]:
             for asked in task.interrupts
         ],
     }
+    if task.attempt > 1:
+        payload["metadata"] = _attempt(task)
+    return payload
+
+
+def _attempt(task: Task) -> dict[str, int]:
+    """Which attempt it is, where it is not the first."""
+    return {"attempt": task.attempt} if task.attempt > 1 else {}
 
 
 def _grouped(writes: Sequence[Write], copy: Callable[[Any], Any]) -> dict[str, Any]:

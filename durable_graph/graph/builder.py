@@ -151,7 +151,8 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             afunc: an async form of `action`, used by the async calls.
             metadata: shown in streams and in the node's config.
             input_schema: what the node reads; the hint of its first parameter when left out, else the state.
-            retry_policy: when a failed attempt is tried again; of several policies the first that matches decides.
+            retry_policy: when a failed attempt is tried again; of several policies the first that matches decides. []
+                is never, whatever the defaults say.
             destinations: where its Commands may lead: names, or a dict of names and labels. Also read from the return
                 hint `Command[Literal["a", "b"]]`.
             defer: run once nothing else would, with what all others wrote: for joins of branches of unequal length.
@@ -172,7 +173,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         added = Node.of(name, target, afunc)
         added.input_schema = input_schema if input_schema is not None else input_hint(target)
         added.metadata = dict(metadata or {})
-        added.retry = as_policies(retry_policy)
+        added.retry, added.own_retry = as_policies(retry_policy), retry_policy is not None
         if destinations is not None:
             added.destinations = tuple(destinations)
             added.labels = dict(destinations) if isinstance(destinations, Mapping) else {}
@@ -193,14 +194,18 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     ) -> Self:
         """What holds for every node that says nothing itself, whenever it was added; not for graphs inside nodes.
 
-        Retries and timeouts hold for error handlers too. See `add_node` for what each means.
+        Retries and timeouts hold for error handlers too. What is left out stays as an earlier call said. See `add_node`
+        for what each means.
         """
-        self.defaults = NodeDefaults(
-            as_policies(retry_policy),
-            None if timeout is None else TimeoutPolicy.coerce(timeout),
-            cache_policy,
-            None if error_handler is None else Body(error_handler, more=("error",)),
-        )
+        defaults = self.defaults
+        if retry_policy is not None:
+            defaults.retry = as_policies(retry_policy)
+        if cache_policy is not None:
+            defaults.cache = cache_policy
+        if error_handler is not None:
+            defaults.error_handler = Body(error_handler, more=("error",))
+        if timeout is not None:
+            defaults.timeout = TimeoutPolicy.coerce(timeout)
         return self
 
     def _check_name(self, name: str) -> None:

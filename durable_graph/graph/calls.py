@@ -88,7 +88,7 @@ def make_call(
     if nest is not None:
         durability = nest.durability
     request = Request(
-        thread=configs.thread_of(config) if durable else "" if nest is None else nest.anonymous_thread,
+        thread=configs.thread_of(config) if durable else "",
         kind="input",
         limit=config.get("recursion_limit", configs.DEFAULT_RECURSION_LIMIT),
         copy=own,
@@ -102,7 +102,6 @@ def make_call(
         run_id=str(config.get("run_id") or secrets.token_hex(8)),
         metadata=_metadata(config, encode),
         nested=nest is not None,
-        ns="" if nest is None else nest.ns,
         control=control,
     )
     if given is None:

@@ -328,8 +328,8 @@ class CompiledStateGraph(Performs, Generic[StateT, ContextT, InputT, OutputT]):
             from durable_graph.langchain.callbacks import without_default_limit
 
             without_default_limit(passed)
-        nest = nest_of(passed, memory=self.memory)
         passed = configs.merge(self.config, passed)
+        nest = nest_of(self, passed)
         if nest is None and self.memory:
             what = f"graph {self.name!r} was compiled with checkpointer=True and is not called inside a node"
             raise NoCheckpointerError(what, cure="Compile the outermost graph with a checkpointer of its own.")

@@ -116,6 +116,7 @@ def lower(
         deferred=frozenset(node.name for node in graph.nodes.values() if node.defer),
         changes=changes,
         step_timeout=step_timeout,
+        cached=tuple(name for name, spec in nodes.items() if spec.work.cache is not None),
     )
     changes.check(program)
     context = read_schema(graph.context_schema, role="context") if graph.context_schema is not None else None
@@ -171,7 +172,7 @@ class _Maker:
         """A node of the user's."""
         reader = self._reader(schema)
         branches = self._branches(node.name, schema)
-        body = self._body(node)
+        body = self._body(node.body)
         bodies = [body, *(branch.body for branch in branches)]
         work = NodeWork(
             node.name,
@@ -190,18 +191,18 @@ class _Maker:
             joins=tuple(self._joins[node.name]),
             keys=reader.keys,
             routed=bool(branches),
-            retry=node.retry or self._defaults.retry,
+            retry=node.retry if node.own_retry else self._defaults.retry,
             metadata=node.metadata,
             handler=self._handler(node, reader),
             timeout=node.timeout or self._defaults.timeout,
         )
 
-    def _body(self, node: Node) -> Body:
+    def _body(self, body: Body) -> Body:
         from durable_graph.graph.compiled import CompiledStateGraph
 
-        target = node.body.target
+        target = body.target
         if not isinstance(target, CompiledStateGraph):
-            return node.body
+            return body
         graph = cast("CompiledStateGraph[Any, Any, Any, Any]", target)
         return Body(GraphNode(graph, None if self._scope.root else self._channels))
 
@@ -210,7 +211,7 @@ class _Maker:
         body, defaults = node.error_handler or self._defaults.error_handler, self._defaults
         if body is None:
             return None
-        name = f"{HANDLER}{node.name}"
+        body, name = self._body(body), f"{HANDLER}{node.name}"
         work = NodeWork(name, self._scope, reader, body, needs_loop=body.sync is None, threaded=body.asyn is None)
         return NodeSpec(name=name, work=work, keys=reader.keys, retry=defaults.retry, timeout=defaults.timeout)
 

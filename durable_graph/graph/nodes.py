@@ -38,6 +38,7 @@ class Node:
 
     destinations: where its Commands may lead, as far as they are declared; labels: what is written at these edges.
     error_handler: what runs when it failed for good.   defer: it runs once nothing else would.
+    own_retry: it says itself when it is tried again, be it never.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Node:
     input_schema: Any = None
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     retry: tuple[RetryPolicy, ...] = ()
+    own_retry: bool = False
     destinations: tuple[str, ...] | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     error_handler: Body | None = None

@@ -70,7 +70,7 @@ class Performs(ThreadCalls):
         shared.below = call.own if call.subgraphs else call.own & ALWAYS_SEEN
         call.request.began = shared.watch
         if call.nest is not None:
-            session = shared.session = call.nest.session()
+            session = shared.session = call.nest.session(call)
             call.nest.prepare(call, shared)
             return shared, session
         if self.checkpointer is None:

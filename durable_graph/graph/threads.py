@@ -9,14 +9,14 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from durable_graph.core import history
-from durable_graph.errors import InvalidConfigError, NoCheckpointerError
+from durable_graph.errors import NoCheckpointerError
 from durable_graph.graph.calls import make_edit
 from durable_graph.graph.doctor import diagnose
-from durable_graph.graph.inner import graph_at, namespace_of, subgraphs_below
+from durable_graph.graph.inner import graph_at, graphs_at, namespace_of, subgraphs_below, unknown_namespace
 from durable_graph.graph.views import ThreadView
 from durable_graph.persistence.checkpointer import Checkpointer
 from durable_graph.runtime import config as configs
-from durable_graph.runtime.session import aask, ask
+from durable_graph.runtime.session import aask, ask, nothing
 from durable_graph.types import StateUpdate
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from durable_graph.graph.drawing import DrawnGraph
     from durable_graph.graph.lowering import Context
     from durable_graph.records import Address, StoredCheckpoint
+    from durable_graph.runtime.session import Asking
     from durable_graph.types import Config, StateSnapshot
 
 __all__ = ["ThreadCalls", "resolved"]
@@ -56,14 +57,14 @@ class ThreadCalls(ABC):
         """
         view = self._view(config)
         if subgraphs:
-            return ask(view.checkpointer, view.with_graphs_inside(self._program_of))
+            return ask(view.checkpointer, view.with_graphs_inside())
         return view.show(ask(view.checkpointer, view.one()))
 
     async def aget_state(self, config: Mapping[str, Any], *, subgraphs: bool = False) -> StateSnapshot:
         """Async `get_state`."""
         view = self._view(config)
         if subgraphs:
-            return await aask(view.checkpointer, view.with_graphs_inside(self._program_of))
+            return await aask(view.checkpointer, view.with_graphs_inside())
         return view.show(await aask(view.checkpointer, view.one()))
 
     def get_state_history(
@@ -136,14 +137,14 @@ class ThreadCalls(ABC):
 
     def bulk_update_state(self, config: Mapping[str, Any], supersteps: Sequence[Sequence[StateUpdate]]) -> Config:
         """Several supersteps of updates, each with a checkpoint of its own, all of them or none. See `update_state`."""
-        call = self._edit_call(config, supersteps)
+        call = self._edit_call(config, supersteps, ask(*self._edited(config)))
         return history.config_of(call.request.thread, self._apply(call), call.ns)
 
     async def abulk_update_state(
         self, config: Mapping[str, Any], supersteps: Sequence[Sequence[StateUpdate]]
     ) -> Config:
         """Async `bulk_update_state`."""
-        call = self._edit_call(config, supersteps)
+        call = self._edit_call(config, supersteps, await aask(*self._edited(config)))
         return history.config_of(call.request.thread, await self._aapply(call), call.ns)
 
     # --- inside -------------------------------------------------------------------------------------------------------
@@ -160,7 +161,7 @@ class ThreadCalls(ABC):
     def _view(self, config: Mapping[str, Any]) -> ThreadView:
         merged = self._merged(config)
         ns = namespace_of(merged)
-        return ThreadView(self._graph_at(ns).program, self.checkpointer, merged, ns=ns)
+        return ThreadView(self._graph_at(ns).program, self.checkpointer, merged, ns, self._program_of)
 
     def _graph_at(self, ns: str, stored: StoredCheckpoint | None = None) -> ThreadCalls:
         """The graph with a namespace: this one, or one inside its nodes.
@@ -170,12 +171,10 @@ class ThreadCalls(ABC):
         """
         found = graph_at(self, ns, stored)
         if found is None:
-            what = f"checkpoint_ns {ns!r} leads to no graph inside {self.program.name!r}"
-            known = ", ".join(repr(name) for name, _ in self.get_subgraphs(recurse=True)) or "none"
-            raise InvalidConfigError(what, cure=f"Name one of the graphs inside its nodes ({known}).")
+            raise unknown_namespace(self, ns)
         return found
 
-    def _program_of(self, ns: str, stored: StoredCheckpoint) -> Program | None:
+    def _program_of(self, ns: str, stored: StoredCheckpoint | None) -> Program | None:
         found = graph_at(self, ns, stored)
         return None if found is None else found.program
 
@@ -218,8 +217,11 @@ class ThreadCalls(ABC):
         """The graphs that nodes are or call, each with its namespace ("node", or "node|inner").
 
         Args:
-            namespace: only the one with this namespace.
-            recurse: also those inside of them.
+            namespace: only the one with this namespace, however deep it is.
+            recurse: also those inside of them. A graph that calls itself is not gone into again.
+
+        Raises:
+            InvalidConfigError: no node has a graph with this namespace.
         """
         return subgraphs_below(self, namespace, recurse=recurse)
 
@@ -253,10 +255,21 @@ class ThreadCalls(ABC):
     def _merged(self, config: Mapping[str, Any]) -> dict[str, Any]:
         return configs.merge(self.config, self._normalise(config))
 
-    def _edit_call(self, config: Mapping[str, Any], supersteps: Sequence[Sequence[StateUpdate]]) -> Call:
+    def _edited(self, config: Mapping[str, Any]) -> tuple[Any, Asking[StoredCheckpoint | None]]:
+        """The checkpoint that is to be edited, where only that tells which graph is meant."""
         merged = self._merged(config)
         ns = namespace_of(merged)
-        graph = self._graph_at(ns)
+        if len(graphs_at(self, ns)) < 2:  # noqa: PLR2004 - several
+            return self.checkpointer, nothing()
+        view = self._view(config)
+        return view.checkpointer, view.one()
+
+    def _edit_call(
+        self, config: Mapping[str, Any], supersteps: Sequence[Sequence[StateUpdate]], edited: StoredCheckpoint | None
+    ) -> Call:
+        merged = self._merged(config)
+        ns = namespace_of(merged)
+        graph = self._graph_at(ns, edited)
         call = make_edit(graph.program, graph.schemas, merged, supersteps, self.checkpointer)
         call.program, call.ns, call.request.ns = graph.program, ns, ns
         return call

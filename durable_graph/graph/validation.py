@@ -7,13 +7,14 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from durable_graph.errors import InvalidGraphError
-from durable_graph.graph.branches import returns_routes
+from durable_graph.graph.branches import command_targets, returns_routes
 from durable_graph.types import END, START
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from durable_graph.graph.builder import StateGraph
+    from durable_graph.runtime.callables import Body
 
     Graph = StateGraph[Any, Any, Any, Any]
 
@@ -26,7 +27,13 @@ def check_graph(graph: Graph, interrupt: Iterable[str]) -> None:
     Raises:
         InvalidGraphError: all mistakes, one a line.
     """
-    mistakes = [*_edges(graph), *_branches(graph), *_entry(graph), *_breakpoints(graph, interrupt)]
+    mistakes = [
+        *_edges(graph),
+        *_branches(graph),
+        *_error_handlers(graph),
+        *_entry(graph),
+        *_breakpoints(graph, interrupt),
+    ]
     if len(mistakes) == 1:
         raise InvalidGraphError(mistakes[0])
     if mistakes:
@@ -72,6 +79,22 @@ def _branches(graph: Graph) -> Iterator[str]:
                 yield f"node {node.name!r} names unknown destination {target!r}{_near(target, graph)}"
 
 
+def _error_handlers(graph: Graph) -> Iterator[str]:
+    for whose, handler in _handlers(graph):
+        for target in command_targets(handler.target) or ():
+            if target != END and target not in graph.nodes:
+                yield f"{whose} names unknown destination {target!r}{_near(target, graph)}"
+
+
+def _handlers(graph: Graph) -> Iterator[tuple[str, Body]]:
+    """The error handlers, each with what it is called in a message."""
+    if graph.defaults.error_handler is not None:
+        yield "the default error handler", graph.defaults.error_handler
+    for node in graph.nodes.values():
+        if node.error_handler is not None:
+            yield f"the error handler of node {node.name!r}", node.error_handler
+
+
 def _entry(graph: Graph) -> Iterator[str]:
     if START not in graph.branches and not any(source == START for source, _ in graph.edges):
         yield "the graph must have an entrypoint: add at least one edge from START to a node"
@@ -104,4 +127,10 @@ def _reachable(graph: Graph) -> set[str]:
                 pending += node.destinations
             elif returns_routes(node.body.target):
                 return set(graph.nodes)
+            handler = node.error_handler or graph.defaults.error_handler
+            if handler is not None:
+                declared = command_targets(handler.target)
+                if declared is None and returns_routes(handler.target):
+                    return set(graph.nodes)
+                pending += declared or ()
     return found

@@ -8,7 +8,8 @@ from durable_graph.core import history, identity
 from durable_graph.errors import InvalidConfigError, NoCheckpointerError
 from durable_graph.persistence.isolation import own
 from durable_graph.runtime import config as configs
-from durable_graph.runtime.session import at, lineage, newest, placed, walk
+from durable_graph.runtime.nested import path_inside
+from durable_graph.runtime.session import at, begun, lineage, newest, placed, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -19,20 +20,22 @@ if TYPE_CHECKING:
     from durable_graph.runtime.session import Asking
     from durable_graph.types import Config, StateSnapshot, StateTask
 
-    Finder = Callable[[str, StoredCheckpoint], Program | None]
+    Finder = Callable[[str, StoredCheckpoint | None], Program | None]
 
 __all__ = ["ThreadView"]
 
 
 class ThreadView:
-    """One thread as one call looks at it. `config` is normalised; `ns`: the namespace of the graph, `program` its
-    program.
+    """One thread as one call looks at it. `config` is normalised.
+
+    ns: the namespace of the graph that is meant.   find: the program of the graph with a namespace, for a checkpoint of
+    it; None when it cannot be found.
     """
 
-    __slots__ = ("_config", "_program", "_wanted", "checkpointer", "ns", "thread")
+    __slots__ = ("_config", "_find", "_program", "_wanted", "checkpointer", "ns", "thread")
 
     def __init__(
-        self, program: Program, checkpointer: Checkpointer | None, config: dict[str, Any], *, ns: str = ""
+        self, program: Program, checkpointer: Checkpointer | None, config: dict[str, Any], ns: str, find: Finder
     ) -> None:
         if checkpointer is None:
             what = f"graph {program.name!r} has no checkpointer, so it keeps no state"
@@ -41,6 +44,7 @@ class ThreadView:
         self.thread = configs.thread_of(config)
         self.ns = ns
         self._program = program
+        self._find = find
         self._config = config
         wanted = config["configurable"].get("checkpoint_id")
         self._wanted = identity.parse_checkpoint_id(wanted) if wanted else None
@@ -51,31 +55,40 @@ class ThreadView:
             return at(self.thread, self._wanted)
         return newest(self.thread, ns=self.ns)
 
-    def with_graphs_inside(self, find: Finder) -> Asking[StateSnapshot]:
-        """That checkpoint, and in its tasks the snapshots of the graphs that ran inside them.
-
-        find: the program of the graph with a namespace, for a checkpoint of it; None when it cannot be found.
-        """
+    def with_graphs_inside(self) -> Asking[StateSnapshot]:
+        """That checkpoint, and in its tasks the snapshots of the graphs that ran inside them."""
         stored = yield from self.one()
         if stored is None:
             return self.show(None)
-        return (yield from self._deep(stored, self.ns, self._wanted is None, find))
+        return (yield from self._deep(stored, self.ns, live=self._wanted is None))
 
-    def _deep(self, stored: StoredCheckpoint, ns: str, live: bool, find: Finder) -> Asking[StateSnapshot]:  # noqa: FBT001 - of a recursion
-        program = find(ns, stored) or self._program
+    def _deep(self, stored: StoredCheckpoint, ns: str, *, live: bool) -> Asking[StateSnapshot]:
+        program = self._find(ns, stored) or self._program
         shown = history.snapshot(program, self.thread, stored, live=live, copy=own, ns=ns)
         tasks: list[StateTask] = []
         for task in shown.tasks:
-            record = stored.pending.get(_path_of(task))
-            for below, (lane, seq) in sorted(record.children.items()) if record is not None else ():
-                child = yield from placed(self.thread, lane, None if live else seq)
-                if child is not None and find(below, child) is not None:
-                    deep = yield from self._deep(child, below, live, find)
-                    tasks.append(task._replace(state=deep))
-                    break
+            below, child = yield from self._inside(stored, ns, _path_of(task), live=live)
+            if child is not None and self._find(below, child) is not None:
+                deep = yield from self._deep(child, below, live=live)
+                tasks.append(task._replace(state=deep))
             else:
                 tasks.append(task)
         return shown._replace(tasks=tuple(tasks))
+
+    def _inside(
+        self, stored: StoredCheckpoint, ns: str, path: str, *, live: bool
+    ) -> Asking[tuple[str, StoredCheckpoint | None]]:
+        """The graph that runs inside a task, the first where it called several: its namespace and checkpoint."""
+        record = stored.pending.get(path)
+        children = record.children if record is not None else {}
+        below = min(children, default=path_inside(ns, stored.renamed.get(path, path)))
+        if live and self._find(below, None) is not None:
+            child = yield from begun(self.thread, below, stored)
+            if child is not None:
+                return below, child
+        if below not in children:
+            return below, None
+        return below, (yield from placed(self.thread, *children[below]))
 
     def show(self, stored: StoredCheckpoint | None) -> StateSnapshot:
         """That checkpoint as a user sees it: live when no checkpoint was named."""
@@ -84,7 +97,8 @@ class ThreadView:
         return self._snapshot(stored, live=self._wanted is None)
 
     def _snapshot(self, stored: StoredCheckpoint, *, live: bool) -> StateSnapshot:
-        return history.snapshot(self._program, self.thread, stored, live=live, copy=own, ns=self.ns)
+        program = (self._find(self.ns, stored) if self.ns else None) or self._program
+        return history.snapshot(program, self.thread, stored, live=live, copy=own, ns=self.ns)
 
     def many(
         self, before: Mapping[str, Any] | None, limit: int | None, wanted: Mapping[str, Any] | None

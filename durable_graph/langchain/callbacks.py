@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from langchain_core.callbacks import AsyncCallbackManager, CallbackManager
     from langchain_core.callbacks.manager import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
 
+    from durable_graph.core.ending import Outcome
     from durable_graph.core.mail import Mail
     from durable_graph.core.planning import Task
-    from durable_graph.core.run import Outcome
     from durable_graph.core.streaming import Event
     from durable_graph.runtime.context import TaskContext
 

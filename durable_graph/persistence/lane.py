@@ -235,7 +235,8 @@ class LaneWriter:
                 None if said.epoch == epoch else epoch,
             )
         if record.origin is not None:
-            return [*packed, *[None] * (_RECORD_LENGTH - len(packed)), list(record.origin)]
+            origin = [*record.origin, dict(record.names)] if record.names else list(record.origin)
+            return [*packed, *[None] * (_RECORD_LENGTH - len(packed)), origin]
         return packed if packed[-1] is not None else trim(packed)
 
     def _delta(self, draft: Draft, record: StepRecord, seq: int, epoch: int) -> list[Any]:

@@ -215,15 +215,18 @@ class Reading:
         held = {key: channel for key, channel in line.channels.items() if channel[2] is not None}
         pending, answers = self._pending(point, values=values)
         calls = self._calls(point)
+        found = {key: self._value(point, key, channel) for key, channel in held.items()} if values else {}
+        step = self._step(point, tasks=tasks)
         return StoredCheckpoint(
             address=point.address,
             parent=None if line.parent is None else Address(*line.parent),
-            values={key: self._value(point, key, channel) for key, channel in held.items()} if values else {},
+            values=found,
             versions={key: version for key, (_, version, _) in held.items()},
-            step=self._step(point, tasks=tasks),
+            step=step,
             pending=pending,
             answers=answers,
             calls=calls,
+            renamed=step.names,
         )
 
     def writer(self, seq: int) -> LaneWriter:
@@ -253,7 +256,8 @@ class Reading:
             run_id=said.run_id,
             fingerprint=said.fingerprint,
             metadata=page.decode(said.metadata, "the run's metadata"),
-            origin=None if origin is None else Address(*origin),
+            origin=None if origin is None else Address(*origin[:3]),
+            names=origin[3] if origin is not None and origin[3:] else {},
         )
 
     def _calls(self, point: Point) -> tuple[CallRecord, ...]:

@@ -8,7 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from durable_graph.errors import NodeTimeoutError
-from durable_graph.recording.step import Call, Keep, KeepCopy, Look, perform_step
+from durable_graph.persistence.isolation import own
+from durable_graph.recording.step import Call, Keep, KeepCopy, Look, perform_cached_step, perform_step
 from durable_graph.runtime import pool
 from durable_graph.runtime.aio import acall, flushed, in_thread
 from durable_graph.runtime.blocking import call_here
@@ -24,12 +25,12 @@ __all__ = ["ado_step", "do_step"]
 
 def do_step(place: Place, step: Step, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
     """Do a step in this OS thread. *Raises* as `perform_step`."""
-    steps = perform_step(place, step, args, keywords)
+    steps = (perform_step if step.cache is None else perform_cached_step)(place, step, args, keywords)
     try:
-        due = next(steps)
+        due: Any = next(steps)
         while True:
             try:
-                answer = _do(due)
+                answer = _call(due) if due.__class__ is Call else _do(due)
             except BaseException as error:  # noqa: BLE001 - the step decides what it means
                 due = steps.throw(error)
             else:
@@ -40,26 +41,25 @@ def do_step(place: Place, step: Step, args: tuple[Any, ...], keywords: Mapping[s
 
 def _do(due: Any) -> Any:
     kind: Any = due.__class__
-    if kind is Call:
-        return _call(due)
+    if kind is Keep:
+        hold = _keep(due)
+        return None if hold is None else _land(hold, due)
     if kind is Look:
         return due.access.look()
     if kind is KeepCopy:
         return due.access.keep(due.value)
-    if kind is Keep:
-        return _land(due)
     time.sleep(_seconds(due))
     return None
 
 
 async def ado_step(place: Place, step: Step, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
     """Do a step on the running event loop. *Raises* as `perform_step`."""
-    steps = perform_step(place, step, args, keywords)
+    steps = (perform_step if step.cache is None else perform_cached_step)(place, step, args, keywords)
     try:
-        due = next(steps)
+        due: Any = next(steps)
         while True:
             try:
-                answer = await _ado(due)
+                answer = await (_acall(due) if due.__class__ is Call else _ado(due))
             except BaseException as error:  # noqa: BLE001 - the step decides what it means
                 due = steps.throw(error)
             else:
@@ -70,22 +70,18 @@ async def ado_step(place: Place, step: Step, args: tuple[Any, ...], keywords: Ma
 
 async def _ado(due: Any) -> Any:
     kind: Any = due.__class__
-    if kind is Call:
-        return await _acall(due)
+    if kind is Keep:
+        hold = _keep(due)
+        return None if hold is None else await _aland(hold, due)
     if kind is Look:
         return await due.access.alook()
     if kind is KeepCopy:
         return await due.access.akeep(due.value)
-    if kind is Keep:
-        return await _aland(due)
     await asyncio.sleep(_seconds(due))
     return None
 
 
-async def _aland(due: Keep) -> None:
-    hold = _keep(due)
-    if hold is None:
-        return
+async def _aland(hold: Hold, due: Keep) -> None:
     if _waits(hold, due):
         if hold.checkpointer.instant:
             hold.flush()
@@ -100,10 +96,7 @@ def _seconds(due: Any) -> float:
     return due.seconds + (random.random() if due.jitter else 0.0)  # noqa: S311 - jitter, no secret
 
 
-def _land(due: Keep) -> None:
-    hold = _keep(due)
-    if hold is None:
-        return
+def _land(hold: Hold, due: Keep) -> None:
     if _waits(hold, due):
         hold.flush()
         return
@@ -124,16 +117,20 @@ def _keep(due: Keep) -> Hold | None:
     context = place.context
     shared = context.shared
     run, session = shared.run, shared.session
-    context.check()
+    if context.over:
+        context.check()
     assert run is not None  # noqa: S101 - tasks exist only in a run; this tells the type checker
     run.calls[place.key] = record
     if context.watch is not None:
         context.alive()
     if shared.encode is None or session is None:
-        run.results[place.key] = due.value
+        run.results[place.key] = own(due.value)
         return None
     outbox = session.outbox
-    outbox.record(record)
+    if context.watch is None:
+        outbox.record(record)
+    else:
+        context.fenced(lambda: outbox.record(record))
     return None if outbox.hold.durability == "exit" else outbox.hold
 
 
@@ -161,8 +158,9 @@ async def _acall(due: Call) -> Any:
     limit = None if step.timeout is None else step.timeout.run_timeout
     if limit is None:
         return await _await(due)
+    clock = asyncio.timeout(limit)
     try:
-        async with asyncio.timeout(limit) as clock:
+        async with clock:
             return await _await(due)
     except TimeoutError as error:
         if not clock.expired():  # the user's own

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from durable_graph.runtime.context import INSIDE, current
+from durable_graph.runtime.context import current
+from durable_graph.runtime.places import INSIDE
 
 if TYPE_CHECKING:
     from durable_graph.runtime.context import RunContext, Runtime, TaskContext

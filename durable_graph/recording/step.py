@@ -16,7 +16,9 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from typing_extensions import TypedDict
 
 from durable_graph.core.mail import Relayed
 from durable_graph.core.reports import error_record
@@ -27,13 +29,13 @@ from durable_graph.errors import (
     StepMismatchError,
     StoredError,
     UnserializableValueError,
-    shortened,
 )
 from durable_graph.persistence.codec import CODEC
 from durable_graph.persistence.isolation import own
 from durable_graph.records import CallRecord
 from durable_graph.runtime import pool
-from durable_graph.runtime.context import CURRENT, INSIDE, current, interrupt
+from durable_graph.runtime.context import CURRENT, current, interrupt
+from durable_graph.runtime.places import INSIDE
 from durable_graph.types import MISSING
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from durable_graph.records import ErrorRecord
     from durable_graph.runtime.callables import Body
     from durable_graph.runtime.context import TaskContext
+    from durable_graph.runtime.places import Children
     from durable_graph.types import RetryPolicy, TimeoutPolicy
 
 __all__ = [
@@ -56,6 +59,7 @@ __all__ = [
     "Place",
     "Started",
     "Step",
+    "perform_cached_step",
     "perform_step",
     "take_place",
 ]
@@ -74,6 +78,12 @@ class Started:
     kwargs: Mapping[str, Any]
     idempotency_key: str
     started: float
+
+
+class Known(TypedDict):
+    """The answer to what became of a step: what it gave."""
+
+    result: Any
 
 
 OnUnknown: TypeAlias = "Literal['rerun', 'ask'] | Callable[[Started], Any]"
@@ -104,9 +114,10 @@ class Place:
 
     name: its key or name, behind the places of the steps it is called in.   key: what its record is found by.
     path: names it among all steps of its task.   order: when it was called, among them.
+    outer: the step it is called in; None at the top of its node.   children: the tasks that it started.
     """
 
-    __slots__ = ("called", "context", "key", "name", "order")
+    __slots__ = ("body", "called", "children", "context", "key", "name", "order", "outer")
 
     def __init__(self, context: TaskContext, outer: Place | None, step: Step, digest: bytes) -> None:
         name = step.name if outer is None else f"{outer.path}/{step.name}"
@@ -118,6 +129,9 @@ class Place:
         self.name = name
         self.key = (context.task.path, name, digest, number)
         self.called = 0
+        self.body = step.body
+        self.outer = outer
+        self.children: Children | None = None
         if outer is None:
             numbers[_CALLED] = called = numbers.get(_CALLED, 0) + 1
             self.order: tuple[int, ...] = (called,)
@@ -153,6 +167,8 @@ class Place:
 
 _CALLED = ("called",)
 """Among a context's numbers: how many steps it called."""
+_RECORDED = ("recorded",)
+"""Among a context's numbers: names and numbers of the steps that earlier attempts recorded."""
 
 
 class Call:
@@ -225,7 +241,7 @@ def _digest(args: tuple[Any, ...], keywords: Mapping[str, Any]) -> bytes:
     return found.digest()
 
 
-def perform_step(
+def perform_step(  # noqa: C901, PLR0912 - what every task goes through, without calls of our own
     place: Place, step: Step, args: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> Generator[Due, Any, Any]:
     """Do a step, unless it is done already.
@@ -236,45 +252,22 @@ def perform_step(
         Exception: what the user's code raised, now or when it was recorded.
     """
     context = place.context
-    context.check()
-    run = context.shared.run
+    if context.over:
+        context.check()
+    shared = context.shared
+    run = shared.run
     assert run is not None  # noqa: S101 - tasks exist only in a run; this tells the type checker
-    known = _find(place, run, keyed=step.keyed)
+    known = run.calls.get(place.key)
+    if known is None and step.keyed:
+        _refuse_other_arguments(place, run)
     attempt, started = 1, 0.0
     if known is not None:
-        if known.error is not None:
-            raise recalled(known.error)
-        if known.data is not None:
-            return CODEC.decode(known.data) if context.shared.encode is not None else own(run.results[place.key])
-        result = yield from _unknown(place, step, known, args, keywords)
+        result = yield from _recall(place, step, known, args, keywords)
         if result is not MISSING:
-            yield Keep(place, _record(place, known.started, attempt, data=_encoded(place, result)), result)
             return result
         attempt, started = known.attempt + 1, known.started
-    access = _access(place, step, args, keywords) if step.cache is not None else None
-    if access is None:
-        return (yield from _attempts(place, step, args, keywords, attempt, started))
-    result = yield Look(access)
-    if result is not MISSING:
-        yield Keep(place, _record(place, started, attempt, data=_encoded(place, result)), result)
-        _show(place, step, result, cached=True)
-        return result
-    try:
-        result = yield from _attempts(place, step, args, keywords, attempt, started)
-        yield KeepCopy(access, result)
-    finally:
-        access.give_up()
-    return result
-
-
-def _attempts(
-    place: Place, step: Step, args: tuple[Any, ...], keywords: Mapping[str, Any], attempt: int, started: float
-) -> Generator[Due, Any, Any]:
-    """Call the user's code until it gives a result, or fails for good."""
-    context = place.context
-    timed = context.shared.timed
     while True:
-        started = started or (time.time() if timed else 0.0)
+        started = started or (time.time() if shared.timed else 0.0)
         if step.on_unknown != "rerun":
             yield Keep(place, _record(place, started, attempt))
         token = INSIDE.set(place)
@@ -284,6 +277,8 @@ def _attempts(
             raise
         except Exception as error:
             wait = delay_before_retry(step.retry, error, attempt)
+            if place.children is not None:
+                yield _end_of(place.children)
             if wait is None:
                 _stop_where_asked(place)
                 yield Keep(place, _record(place, started, attempt, error=error_record(error)))
@@ -293,13 +288,62 @@ def _attempts(
             continue
         finally:
             INSIDE.reset(token)
+        if place.children is not None:
+            yield _end_of(place.children)
         if context.asked is not None:
             _stop_where_asked(place)
-        data = _encoded(place, result) if context.shared.encode is not None else b""
+        data = _encoded(place, result) if shared.encode is not None else b""
         yield Keep(place, _record(place, started, attempt, data=data), result)
-        if step.shown:
+        if step.shown and shared.post is not None:
             _show(place, step, result)
         return result
+
+
+def _recall(
+    place: Place, step: Step, known: CallRecord, args: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> Generator[Due, Any, Any]:
+    """What a step gave when it was done; MISSING when it is to run again.
+
+    Raises:
+        Exception: what it raised then.
+    """
+    if known.error is not None:
+        raise recalled(known.error)
+    shared = place.context.shared
+    if known.data is not None:
+        assert shared.run is not None  # noqa: S101 - its caller has it; this tells the type checker
+        return CODEC.decode(known.data) if shared.encode is not None else own(shared.run.results[place.key])
+    result = yield from _unknown(place, step, known, args, keywords)
+    if result is not MISSING:
+        yield Keep(place, _record(place, known.started, known.attempt, data=_encoded(place, result)), result)
+    return result
+
+
+def perform_cached_step(
+    place: Place, step: Step, args: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> Generator[Due, Any, Any]:
+    """`perform_step` of a step with a cache policy: what an equal call gave anywhere need not be done again."""
+    run = place.context.shared.run
+    access = None if run is None or place.key in run.calls else _access(place, step, args, keywords)
+    if access is None:
+        return (yield from perform_step(place, step, args, keywords))
+    try:
+        result = yield Look(access)
+        if result is MISSING:
+            result = yield from perform_step(place, step, args, keywords)
+            yield KeepCopy(access, result)
+            return result
+    finally:
+        access.give_up()
+    data = _encoded(place, result) if place.context.shared.encode is not None else b""
+    yield Keep(place, _record(place, 0.0, 1, data=data), result)
+    _show(place, step, result, cached=True)
+    return result
+
+
+def _end_of(children: Children) -> Call:
+    """Wait for the tasks that a step started: they are part of it, and so is what they ask."""
+    return Call(Step("", children.ending), (children,), {})
 
 
 def _stop_where_asked(place: Place) -> None:
@@ -354,19 +398,24 @@ def _show(place: Place, step: Step, result: Any, *, cached: bool = False) -> Non
     _ = context.post(Relayed(context.task, tuple(ns.split("|")) if ns else (), "updates", payload))
 
 
-def _find(place: Place, run: Run, *, keyed: bool) -> CallRecord | None:
-    known: CallRecord | None = run.calls.get(place.key)
-    if known is not None or not keyed:
-        return known
+def _refuse_other_arguments(place: Place, run: Run) -> None:
+    """What is recorded under this key belongs to another call.
+
+    Raises:
+        StepMismatchError: there is such a record.
+    """
+    numbers = place.context.numbers
+    recorded: set[tuple[str, int]] | None = numbers.get(_RECORDED)
     path, name, _, number = place.key
-    for other in tuple(run.calls.values()):
-        if (other.task, other.name, other.number) == (path, name, number):
-            what = (
-                f"step {name!r} of node {place.context.task.name!r} was recorded with other arguments than it is "
-                f"called with now (call {number + 1} of this key)"
-            )
-            raise StepMismatchError(what)
-    return None
+    if recorded is None:  # what this attempt records from now on is its own, and numbered by it
+        recorded = {(call.name, call.number) for call in tuple(run.calls.values()) if call.task == path}
+        numbers[_RECORDED] = recorded
+    if (name, number) in recorded:
+        what = (
+            f"step {name!r} of node {place.context.task.name!r} was recorded with other arguments than it is "
+            f"called with now (call {number + 1} of this key)"
+        )
+        raise StepMismatchError(what)
 
 
 def _unknown(
@@ -391,15 +440,10 @@ def _unknown(
     }
     token = INSIDE.set(place)
     try:
-        answer: Any = interrupt(question, key="outcome")
+        answer: Any = interrupt(question, key="outcome", response_schema=Literal["rerun"] | Known)
     finally:
         INSIDE.reset(token)
-    if answer == "rerun":
-        return MISSING
-    if isinstance(answer, dict) and cast("dict[Any, Any]", answer).keys() == {"result"}:
-        return cast("dict[str, Any]", answer)["result"]
-    what = f"{shortened(cast('object', answer))} is no answer to what became of step {place.name!r}"
-    raise StepMismatchError(what, cure='Answer "rerun" to run it again, or {"result": ...} with what it gave.')
+    return MISSING if answer == "rerun" else answer["result"]
 
 
 def _record(

@@ -40,7 +40,7 @@ def attempt(  # noqa: C901, PLR0912 - the hot path of every node, without calls 
     if watch is not None:
         watch.bind(context)
     timed = shared.timed
-    started = time.time() if timed else 0.0
+    started = context.started = time.time() if timed or task.spec.retry else 0.0
     token = CURRENT.set(context)
     result = Result(work, shared)
     try:
@@ -55,7 +55,7 @@ def attempt(  # noqa: C901, PLR0912 - the hot path of every node, without calls 
         if context.children is not None:
             yield context.children.ending, (context.children,), None
         asked = context.asked
-        if asked is None or not asked.open:  # a swallowed interrupt stops the task all the same
+        if asked is None or not (asked.open or asked.stopped):  # a swallowed interrupt stops the task all the same
             result.take(output)
             for branch in work.branches:
                 seen = branch.reader.read(result.seen(), shared)
@@ -63,8 +63,6 @@ def attempt(  # noqa: C901, PLR0912 - the hot path of every node, without calls 
                 answer = yield branch.body, (seen,) if branch.body.takes_input else (), keywords
                 result.take_route(branch, answer)
     except _PASS_THROUGH:
-        if context.children is not None:
-            context.children.abandon()
         raise
     except ParentCommand as said:
         if context.children is not None:
@@ -79,11 +77,13 @@ def attempt(  # noqa: C901, PLR0912 - the hot path of every node, without calls 
         return _unhappy(task, context, error, started)
     finally:
         CURRENT.reset(token)
+        if context.children is not None:
+            context.children.abandon()
     asked = context.asked
     duration = time.time() - started if timed else 0.0
     if asked is None:
         return Finished(task, result.writes, result.routes, (), started, duration)
-    if asked.open:
+    if asked.open or asked.stopped:
         return Interrupted(task, asked.open, tuple(asked.answered), started, duration)
     return Finished(task, result.writes, result.routes, tuple(asked.answered), started, duration)
 
@@ -101,7 +101,7 @@ def _unhappy(task: Task, context: TaskContext, error: BaseException, started: fl
         what = f"node {task.name!r} raised CancelledError, though nobody cancelled the run"
         own, error = error, NodeCancelledError(what)
         error.__cause__ = own
-    if isinstance(error, GraphInterrupt) and asked is not None and asked.open:
+    if isinstance(error, GraphInterrupt) and asked is not None and (asked.open or asked.stopped):
         return Interrupted(task, asked.open, tuple(asked.answered), started, duration)
     return Failed(task, error, error_record(error), tuple(context.rejected), started, duration)
 

@@ -7,11 +7,12 @@ OS threads it starts with the same context) find it.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, cast
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 from typing_extensions import TypeVar
 
@@ -20,6 +21,7 @@ from durable_graph.core.mail import Said
 from durable_graph.errors import (
     AttemptOver,
     GraphInterrupt,
+    InvalidConfigError,
     InvalidValueError,
     NoCheckpointerError,
     OutsideRunError,
@@ -27,33 +29,31 @@ from durable_graph.errors import (
     shortened,
 )
 from durable_graph.persistence.isolation import own
+from durable_graph.runtime.places import INSIDE, PREVIOUS, SAVED
 from durable_graph.runtime.questions import Asked
 from durable_graph.types import MISSING, StreamWriter
 
 if TYPE_CHECKING:
     from durable_graph.caches import BaseCache
+    from durable_graph.core.control import RunControl
     from durable_graph.core.mail import Mail
     from durable_graph.core.planning import Task
     from durable_graph.core.program import Program
     from durable_graph.core.run import Run
-    from durable_graph.runtime.callables import Body
     from durable_graph.runtime.deadlines import Watch
     from durable_graph.runtime.nested import NestedSession
+    from durable_graph.runtime.places import Children
     from durable_graph.runtime.session import Session
 
 __all__ = [
     "CURRENT",
-    "INSIDE",
-    "PREVIOUS",
-    "SAVED",
-    "Children",
     "ExecutionInfo",
     "RunContext",
     "Runtime",
-    "StepPlace",
     "TaskContext",
     "get_config",
     "get_runtime",
+    "get_store",
     "get_stream_writer",
     "interrupt",
 ]
@@ -61,49 +61,13 @@ __all__ = [
 T = TypeVar("T")
 ContextT = TypeVar("ContextT", default=Any)
 
-PREVIOUS: Final = "__previous__"
-"""In the state of an entrypoint: what it saved for its next run, where that is not what it returned."""
-SAVED: Final = "__end__"
-"""In the state of an entrypoint: what it returned."""
-
-
-class StepPlace(Protocol):
-    """A recorded step. `path` names it among all steps of its task, those it is called in first; `order` is when it was
-    called, among them.
-    """
-
-    @property
-    def context(self) -> TaskContext:
-        """The attempt it runs in."""
-        ...
-
-    @property
-    def path(self) -> str:
-        """See above."""
-        ...
-
-    @property
-    def order(self) -> tuple[int, ...]:
-        """See above."""
-        ...
-
-
-class Children(Protocol):
-    """The tasks that an attempt started and that may still run. `ending` is called with it before the attempt ends."""
-
-    @property
-    def ending(self) -> Body:
-        """Waits for all of them."""
-        ...
-
-    def abandon(self) -> None:
-        """The attempt was cut short: nobody waits for them, and nothing they do from now on counts."""
-        ...
-
 
 @dataclass(slots=True, frozen=True)
 class ExecutionInfo:
-    """Which execution this is. `checkpoint_id` and `thread_id` are None without a checkpointer."""
+    """Which execution this is. `checkpoint_id` and `thread_id` are None without a checkpointer.
+
+    node_attempt: 1, 2, ...   node_first_attempt_time: when the first of them began, seconds since 1970.
+    """
 
     task_id: str
     checkpoint_id: str | None = None
@@ -111,6 +75,7 @@ class ExecutionInfo:
     thread_id: str | None = None
     run_id: str | None = None
     node_attempt: int = 1
+    node_first_attempt_time: float | None = None
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
@@ -120,10 +85,11 @@ class Runtime(Generic[ContextT]):
     context: what the caller passed as `context=`.   store: the long-term memory, None when the graph has none.
     stream_writer: writes to the "custom" stream.   execution_info: which task, checkpoint and attempt this is.
     idempotency_key: stable over attempts and resumes, for services that do a thing once for each key; in a recorded
-    step     that step's own.
+        step that step's own.
     heartbeat: to be called now and then by a node with an `idle_timeout`: it is alive. In an attempt that was given up
         it raises `AttemptOver`, so that the node ends.
     previous: what an entrypoint saved in its last run on this thread; None in the first one, and in graphs.
+    control: what the caller passed as `control=`, here or to a graph around this one; a node may ask it to stop.
     """
 
     context: ContextT = field(default=None)  # pyright: ignore[reportAssignmentType] - None where no context is used
@@ -133,11 +99,22 @@ class Runtime(Generic[ContextT]):
     key_source: Callable[[], str] = field(default=lambda: "", repr=False)
     heartbeat: Callable[[], None] = field(default=lambda: None, repr=False)
     previous: Any = None
+    control: RunControl | None = None
 
     @property
     def idempotency_key(self) -> str:
         """Computed when somebody asks; then the task's checkpoint is durable before this returns."""
         return self.key_source()
+
+    @property
+    def drain_requested(self) -> bool:
+        """Whether the run was asked to stop before its next step: a node that takes long may end early."""
+        return self.control is not None and self.control.drain_requested
+
+    @property
+    def drain_reason(self) -> str | None:
+        """Why; None when nobody asked."""
+        return None if self.control is None else self.control.drain_reason
 
     def override(self, **changes: Any) -> Runtime[ContextT]:
         """A copy with other fields."""
@@ -199,15 +176,40 @@ class RunContext:
         self.crew: Any = None
 
     def watch(self, run: Run) -> None:
-        """The run began."""
+        """The run began.
+
+        Raises:
+            InvalidConfigError: results of its nodes are to be kept, and there is no cache.
+            UnserializableValueError: `migrate_state` returned what cannot be stored.
+        """
         self.run = run
+        if self.cache is None and self.program.cached and run.request.kind != "edit":
+            names = ", ".join(map(repr, self.program.cached))
+            what = f"node {names} of graph {self.program.name!r} has a cache_policy, but there is no cache"
+            cure = "Pass one to the outermost graph, compile(cache=InMemoryCache()), or leave the cache_policy out."
+            raise InvalidConfigError(what, cure=cure)
+        for key, change in run.migrated.items() if self.encode is not None else ():
+            if change.value is not MISSING and key not in self.program.unstored:
+                change.data = _encoded(key, change.value, self.encode)
+
+
+def _encoded(key: str, value: Any, encode: Callable[[Any], bytes] | None) -> bytes | None:
+    """A value that is new to storage, refused before anything is stored."""
+    assert encode is not None  # noqa: S101 - the caller looked; this tells the type checker
+    try:
+        return encode(value)
+    except UnserializableValueError as error:
+        error.what = f"the value that migrate_state gave key {key!r} cannot be stored: {error.what}"
+        raise
 
 
 class TaskContext:
     """One attempt of one task. `asked`: its questions; None when it asked none.
 
     watch: its time limits, None without any.   over: it was given up, and nothing it does counts any more.
+    started: when it began, seconds since 1970; 0.0 where nobody needs to know.
     children: the tasks it started; None when it started none.   numbers: how often each recorded step was called.
+    graphs: the graphs it called (`nested.GraphCalls`); None when it called none.
     """
 
     __slots__ = (
@@ -220,6 +222,7 @@ class TaskContext:
         "over",
         "rejected",
         "shared",
+        "started",
         "task",
         "watch",
     )
@@ -230,9 +233,10 @@ class TaskContext:
         self.rejected: list[str] = []
         self.asked: Asked | None = None
         self.children: Children | None = None
-        self.numbers: dict[Any, int] = {}
+        self.numbers: dict[Any, Any] = {}
         self.over = False
-        self.graphs = 0
+        self.graphs: Any = None
+        self.started = 0.0
         self.watch: Watch | None = None
         self._config: dict[str, Any] | None = None
         self._runtime: Runtime[Any] | None = None
@@ -267,7 +271,7 @@ class TaskContext:
         thread, origin = task.origin
         if run is None or self.shared.encode is None:
             return identity.idempotency_key(run.request.run_id if run is not None else "", origin, 0, task.path)
-        return identity.idempotency_key(thread, origin, run.address.lane, task.path)
+        return identity.idempotency_key(thread, origin, run.address.lane, task.known_as or task.path)
 
     def durable_key(self) -> str:
         """The key, once the checkpoint it is made of is durable: one that vanishes in a crash would give another."""
@@ -375,6 +379,7 @@ class TaskContext:
                 thread_id=thread if durable else None,
                 run_id=str(shared.config["run_id"]) if shared.config.get("run_id") else None,
                 node_attempt=task.attempt if self.watch is None else self.watch.attempt,
+                node_first_attempt_time=task.began or self.started or time.time(),
             )
             self._runtime = Runtime(
                 context=shared.context,
@@ -384,14 +389,12 @@ class TaskContext:
                 key_source=self.durable_key,
                 heartbeat=self.heartbeat,
                 previous=self.previous,
+                control=shared.run.request.control if shared.run is not None else None,
             )
         return self._runtime
 
 
 CURRENT: ContextVar[TaskContext | None] = ContextVar("durable_graph_task", default=None)
-
-INSIDE: ContextVar[StepPlace | None] = ContextVar("durable_graph_step", default=None)
-"""The innermost recorded step."""
 
 _first_question = threading.Lock()
 
@@ -434,6 +437,15 @@ def get_stream_writer() -> StreamWriter:
         OutsideRunError: no node runs here.
     """
     return current("get_stream_writer()").write
+
+
+def get_store() -> Any:
+    """The long-term memory that the graph was compiled with, inside a node; None when there is none.
+
+    Raises:
+        OutsideRunError: no node runs here.
+    """
+    return current("get_store()").shared.store
 
 
 def interrupt(value: Any, *, key: str | None = None, response_schema: Any = None) -> Any:

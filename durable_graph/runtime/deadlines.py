@@ -92,7 +92,7 @@ class Watch:
     """One attempt under time limits, and the fence around it. `begin` it, then one of `expire` and `finish` wins.
 
     ended: it needs no watching any more.   given_up: `expire` won.   error: why nothing of it counts any more; None as
-    long as it does.
+    long as it does.   let_go: called when it is given up; None where nobody else waits for what it does.
     """
 
     __slots__ = (
@@ -112,6 +112,7 @@ class Watch:
         "ended",
         "error",
         "given_up",
+        "let_go",
         "task",
     )
 
@@ -120,6 +121,7 @@ class Watch:
         self.attempt = task.attempt
         self.ended = False
         self.given_up = False
+        self.let_go: Callable[[], None] | None = None
         self.error: NodeTimeoutError | None = None
         self._lock = threading.Lock()
         self._policy = task.timeout or _UNLIMITED
@@ -176,6 +178,8 @@ class Watch:
                 self._lent.lend()
         if cancel is not None:
             _ = cancel()
+        if self.let_go is not None:
+            self.let_go()
         return failed
 
     def finish(self, answer: Answer) -> Answer | None:

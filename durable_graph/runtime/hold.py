@@ -25,9 +25,12 @@ from durable_graph.records import ClaimRequest, CommitItem, LaneInfo
 from durable_graph.runtime import owner
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from durable_graph.persistence.checkpointer import Checkpointer
     from durable_graph.records import Claim, LoadedThread, Outcome, Row
     from durable_graph.runtime.committer import Committer
+    from durable_graph.runtime.outbox import NestedOutbox
     from durable_graph.types import Durability
 
 __all__ = ["BEHIND", "BEHIND_SECONDS", "Hold", "Raced"]
@@ -47,7 +50,8 @@ class Hold:
 
     seq: of the newest row.   first: the newest row when the run began: what has a higher seq is this run's own.
     lanes: all lanes of the thread by number.   last: the seq of each one's newest row.
-    ahead: the commits under way, each with the time it began.
+    ahead: the commits under way, each with the time it began.   over: the run was told to give the thread back.
+    inside: what graphs inside tasks write through, by namespace.
     """
 
     def __init__(
@@ -74,9 +78,12 @@ class Hold:
         self.seq = self.first = max(self.last.values(), default=0)
         self.rows: list[Row] = []
         self.status: str | None = None
+        self.over = False
         self.ahead: deque[tuple[float, Future[Outcome]]] = deque()
         self._new_lanes: list[LaneInfo] = []
         self._of_namespace: dict[str, list[int]] = {}
+        self.inside: dict[str, NestedOutbox] = {}
+        self._writers: dict[str, object] = {}
         for lane, info in self.lanes.items():
             self._of_namespace.setdefault(info.ns, []).append(lane)
         self._sent: CommitItem | None = None
@@ -100,6 +107,31 @@ class Hold:
     def newest_lane(self, ns: str) -> int | None:
         """The lane of a namespace that was written last; None when it has none."""
         return max(self._of_namespace.get(ns, ()), key=self.last.__getitem__, default=None)
+
+    def lanes_of(self, ns: str) -> list[int]:
+        """The lanes of a namespace, the one that was written last first."""
+        with self.lock:
+            return sorted(self._of_namespace.get(ns, ()), key=self.last.__getitem__, reverse=True)
+
+    def numbers_of(self, path: str) -> list[int]:
+        """The calls of graphs that a task may have made: the numbers behind the "+" of the namespaces below it."""
+        with self.lock:
+            known = [ns.removeprefix(path) for ns in self._of_namespace if ns.startswith(path)]
+        return sorted(int(rest[1:] or 0) for rest in known if not rest or (rest[0] == "+" and rest[1:].isdecimal()))
+
+    def written_since(self, seq: int, namespaces: Iterable[str]) -> bool:
+        """Whether a row of one of these graphs, or of one inside them, is newer."""
+        newer = [info.ns for lane, info in self.lanes.items() if self.last[lane] > seq]
+        return any(f"{one}|".startswith(f"{ns}|") for ns in namespaces for one in newer)
+
+    def take_over(self, ns: str, writer: object) -> None:
+        """From now on only this one writes in a namespace."""
+        with self.lock:
+            self._writers[ns] = writer
+
+    def writes(self, ns: str, writer: object) -> bool:
+        """Whether this one may write in a namespace."""
+        return self._writers.get(ns) is writer
 
     # --- the claim ------------------------------------------------------------------------------------------------
 

@@ -7,58 +7,188 @@ for which checkpoint of the graph above it runs (its owner), so that
 - the same task, run again, goes on where the graph inside it stopped, or gets what it gave;
 - another task starts it anew, or, with a memory of its own, from where the parent's checkpoint pins it;
 - travelling or branching the parent takes it along: another branch is another owner.
+
+A task may run several graphs. Each call has a number, in the order in which they come: "research", "research+1". When the
+task runs again they may come in another order (who is first depends on the network, say), so a call that was made before
+is then known by its graph and its input, and only by its place where it has another input than it had.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Final
 
 from durable_graph.core.opening import asked_at
 from durable_graph.core.run import OWNER
 from durable_graph.persistence.codec import CODEC
 from durable_graph.persistence.layout import LaneWriter
-from durable_graph.runtime.outbox import Outbox
-from durable_graph.runtime.session import read_from
+from durable_graph.runtime.outbox import NestedOutbox
+from durable_graph.runtime.session import note_edits, read_from
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from durable_graph.core.request import Request
     from durable_graph.core.run import Run
     from durable_graph.records import StoredCheckpoint
     from durable_graph.runtime.context import TaskContext
     from durable_graph.runtime.hold import Hold
     from durable_graph.types import Durability
 
-__all__ = ["NestedSession", "namespace_below"]
+    Found: TypeAlias = tuple[StoredCheckpoint | None, LaneWriter | None]
+
+__all__ = ["LEVEL", "GraphCalls", "NestedSession", "calls_of", "path_below", "path_inside"]
 
 LEVEL: Final = "|"
 """Between the levels of a namespace. Names of nodes hold none of these signs."""
 
+_DIGEST: Final = 2
+"""In what a checkpoint says of its owner: where the digest of the call is."""
 
-def namespace_below(context: TaskContext) -> str:
-    """The namespace of the next graph that this task runs: the path of the task, and for its second graph "+1"."""
-    number = context.graphs
-    context.graphs += 1
+_making = threading.Lock()
+
+
+def path_below(context: TaskContext) -> str:
+    """The namespace of the first graph that this task runs: the path of the task."""
     above = context.shared.run.request.ns if context.shared.run is not None else ""
-    segment = context.task.path.replace("#", ":") + (f"+{number}" if number else "")
-    return f"{above}{LEVEL}{segment}" if above else segment
+    return path_inside(above, context.task.known_as or context.task.path)
+
+
+def path_inside(ns: str, task: str) -> str:
+    """The namespace of the first graph inside a task with this path, of a graph with this namespace."""
+    segment = task.replace("#", ":")
+    return f"{ns}{LEVEL}{segment}" if ns else segment
+
+
+class GraphCalls:
+    """The graphs that one attempt of a task calls. Several OS threads and async functions may do so at once."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._lock = threading.RLock()
+        self._taken: set[int] = set()
+        self._known: dict[int, StoredCheckpoint] | None = None
+        self._counts: dict[bytes, int] = {}
+        self._running = 0
+        self._waiting: list[Future[None]] = []
+
+    def namespace(self, number: int) -> str:
+        """Of the call with a number."""
+        return f"{self._path}+{number}" if number else self._path
+
+    def next(self) -> str:
+        """The namespace of a call that was not made before."""
+        with self._lock:
+            number = len(self._taken)
+            while number in self._taken or number in (self._known or ()):
+                number += 1
+            self._taken.add(number)
+            return self.namespace(number)
+
+    def occurrence(self, digest: bytes) -> int:
+        """How many calls with this digest came before."""
+        with self._lock:
+            count = self._counts.get(digest, 0)
+            self._counts[digest] = count + 1
+            return count
+
+    def place(self, digest: bytes, fingerprint: str, session: NestedSession) -> str:
+        """The namespace of a call that may have been made before."""
+        with self._lock:
+            if self._known is None:
+                self._known = self._read(session)
+            free = [number for number in sorted(self._known) if number not in self._taken]
+            same = [number for number in free if self._known[number].step.fingerprint == fingerprint]
+            equal = [number for number in same if self._known[number].values[OWNER][_DIGEST:] == [digest]]
+            for found in (equal, same, free):
+                if found:
+                    self._taken.add(found[0])
+                    return self.namespace(found[0])
+            return self.next()
+
+    def _read(self, session: NestedSession) -> dict[int, StoredCheckpoint]:
+        """The calls that were made before, by number."""
+        found: dict[int, StoredCheckpoint] = {}
+        for number in session.hold.numbers_of(self._path):
+            stored, _ = session.begun(self.namespace(number))
+            if stored is not None:
+                found[number] = stored
+        return found
+
+    # --- calls that run at the same time ------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """An async call begins."""
+        with self._lock:
+            self._running += 1
+
+    def end(self) -> None:
+        """It is over."""
+        with self._lock:
+            self._running -= 1
+            waiting: list[Future[None]] = []
+            if not self._running:
+                waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            one.set_result(None)
+
+    def others(self) -> Future[None] | None:
+        """Is there when no async call runs any more; None when none does."""
+        with self._lock:
+            if not self._running:
+                return None
+            waiting: Future[None] = Future()
+            self._waiting.append(waiting)
+            return waiting
+
+
+def calls_of(context: TaskContext) -> GraphCalls:
+    """The calls of an attempt."""
+    found: GraphCalls | None = context.graphs
+    if found is None:
+        with _making:
+            found = context.graphs = context.graphs or GraphCalls(path_below(context))
+    return found
 
 
 class NestedSession:
-    """Between a run inside a task and the hold of the outermost run. See `session.Session`."""
+    """Between a run inside a task and the hold of the outermost run. See `session.Session`.
 
-    def __init__(self, context: TaskContext, ns: str, *, stateful: bool) -> None:
+    calls: those of the task, where it may make several; then `digest` tells them apart.   fingerprint: the graph's.
+    """
+
+    def __init__(
+        self,
+        context: TaskContext,
+        request: Request,
+        *,
+        stateful: bool,
+        calls: GraphCalls | None,
+        digest: bytes = b"",
+        fingerprint: str = "",
+    ) -> None:
         self._context = context
-        self._ns = ns
+        self._request = request
         self._stateful = stateful
-        self._outbox: Outbox | None = None
+        self._calls = calls
+        self._digest = digest
+        self._fingerprint = fingerprint
+        self._outbox: NestedOutbox | None = None
         run, session = context.shared.run, context.shared.session
         assert run is not None  # noqa: S101 - a task that runs has a run,
         assert session is not None  # noqa: S101 - and one that is stored a session
         self._run: Run = run
-        self._hold: Hold = session.outbox.hold
-        self.checkpointer = self._hold.checkpointer
-        self.durability: Durability = self._hold.durability
-        self._read_first = self._may_have_begun()
-        self.instant = self.checkpointer.instant or not (self._read_first or ns in run.directed or self._pin)
+        self.hold: Hold = session.outbox.hold
+        self.checkpointer = self.hold.checkpointer
+        self.durability: Durability = self.hold.durability
+        path = path_below(context)
+        self._read_first = self._may_have_begun(path)
+        self.ns = path
+        if calls is not None and not self._read_first:
+            self.ns = calls.next()
+        self._tell()
+        self.instant = self.checkpointer.instant or not (self._read_first or self.ns in run.directed or self._pin)
 
     @property
     def owner(self) -> tuple[int, int]:
@@ -66,85 +196,102 @@ class NestedSession:
         return (self._run.address.lane, self._run.address.seq)
 
     @property
-    def _pin(self) -> tuple[int, int] | None:
-        return self._run.pins.get(self._ns) if self._stateful else None
+    def _owners(self) -> tuple[tuple[int, int], ...]:
+        """The same; where somebody edited that checkpoint while the graph waited, also what it was before."""
+        stored = self._run.stored
+        return stored.places if self._run.edited and stored is not None else (self.owner,)
 
-    def _may_have_begun(self) -> bool:
-        """Whether this very task may have run the graph before: in an earlier run, or in an earlier attempt."""
-        fresh = self._run.address.seq > self._hold.first and self._context.task.attempt == 1
-        return not fresh and self._hold.newest_lane(self._ns) is not None
+    @property
+    def _pin(self) -> tuple[int, int] | None:
+        return self._run.pins.get(self.ns) if self._stateful else None
+
+    def _tell(self) -> None:
+        """Say in the request where the run is."""
+        self._request.ns = self.ns
+        self._request.owner = (*self.owner, self._digest) if self._digest else self.owner
+
+    def _may_have_begun(self, path: str) -> bool:
+        """Whether this very task may have run graphs before: in an earlier run, or in an earlier attempt."""
+        fresh = self._run.address.seq > self.hold.first and self._context.task.attempt == 1
+        return not fresh and bool(self.hold.numbers_of(path))
 
     def begin(self) -> StoredCheckpoint | None:
         """Read where it goes on, and prepare to write behind it."""
-        if not self.instant or self._read_first or self._pin:
-            self._hold.flush()  # what this run wrote may be what is read
+        hold = self.hold
+        if self._read_first or self._pin or self.ns in self._run.directed:
+            hold.flush()  # what this run wrote may be what is read
+        if self._calls is not None and self._read_first:
+            self.ns = self._calls.place(self._digest, self._fingerprint, self)
+            self._tell()
+        hold.take_over(self.ns, self)
         stored, writer = self._directed()
         if writer is None and self._read_first:
-            stored, writer = self._begun()
+            stored, writer = self.begun(self.ns)
+            if stored is not None:
+                self._request.owner = tuple(stored.values[OWNER])
         if writer is None and self._pin is not None:
             stored, writer = self._pinned(self._pin)
         if writer is None:
-            lane = self._hold.newest_lane(self._ns)
-            writer = LaneWriter(CODEC, self._hold.new_lane(self._ns) if lane is None else lane)
-        self._outbox = Outbox(self._hold, writer, nested=True)
+            lane = hold.newest_lane(self.ns)
+            writer = LaneWriter(CODEC, hold.new_lane(self.ns) if lane is None else lane)
+        self._outbox = NestedOutbox(hold, writer, self.ns, self)
         if stored is not None:
             self._outbox.at = (stored.address.lane, stored.address.seq)
         return stored
 
-    def _directed(self) -> tuple[StoredCheckpoint | None, LaneWriter | None]:
-        """On a branch that was started by another answer: where the question was asked."""
-        at = self._run.directed.get(self._ns)
+    def _directed(self) -> Found:
+        """On a branch that was started by another answer: where the question was asked. Or where the config said."""
+        at = self._run.directed.get(self.ns)
         if at is None:
             return None, None
         found, writer = self._read(*at)
         if found is None:
             return None, None
-        wanted, owner = (found, writer), found.values.get(OWNER)
-        while found is not None:
+        wanted, owner = (found, writer), _owner(found)
+        named = {} if self._run.stored is None else self._run.stored.directed
+        while found is not None and self.ns not in named:
             if not self._run.answers.keys().isdisjoint(asked.id for asked in asked_at(found)):
                 wanted = (found, writer)
             parent = found.parent
             found, writer = (None, None) if parent is None else self._read(parent.lane, parent.seq)
-            if found is None or found.values.get(OWNER) != owner:
+            if found is None or _owner(found) != owner:
                 break
         stored, writer = wanted
         assert stored is not None  # noqa: S101 - found above; this tells the type checker
+        stored.directed = named
         return self._branch(stored, writer, past=True)
 
-    def _begun(self) -> tuple[StoredCheckpoint | None, LaneWriter | None]:
-        """What this very task did before."""
-        lane = self._hold.newest_lane(self._ns)
-        if lane is None:
-            return None, None
-        stored, writer = self._read(lane, None)
-        if stored is None or tuple(stored.values.get(OWNER, ())) != self.owner:
-            return None, None
-        return stored, writer
+    def begun(self, ns: str) -> Found:
+        """What this very task did before, in the newest lane of a namespace that is about it."""
+        for lane in self.hold.lanes_of(ns):
+            stored, writer = self._read(lane, None)
+            if stored is not None and _owner(stored) in self._owners:
+                note_edits(self.hold, stored)
+                return stored, writer
+        return None, None
 
-    def _pinned(self, at: tuple[int, int]) -> tuple[StoredCheckpoint | None, LaneWriter | None]:
+    def _pinned(self, at: tuple[int, int]) -> Found:
         """Its memory, as it was at the parent's checkpoint."""
         stored, writer = self._read(*at)
         if stored is None or writer is None:
             return None, None
-        newest = self._hold.last.get(stored.address.lane) == writer.seq and writer.seq >= stored.address.seq
+        newest = self.hold.last.get(stored.address.lane) == writer.seq and writer.seq >= stored.address.seq
         if newest and writer.at_tip:
             return stored, writer
         return self._branch(stored, writer, past=False)
 
-    def _branch(
-        self, stored: StoredCheckpoint, writer: LaneWriter | None, *, past: bool
-    ) -> tuple[StoredCheckpoint | None, LaneWriter | None]:
+    def _branch(self, stored: StoredCheckpoint, writer: LaneWriter | None, *, past: bool) -> Found:
         if writer is None:
             return None, None
         at = (stored.address.lane, stored.address.seq)
         stored.past = past
-        return stored, writer.branch(self._hold.new_lane(self._ns, at))
+        return stored, writer.branch(self.hold.new_lane(self.ns, at))
 
-    def _read(self, lane: int, seq: int | None) -> tuple[StoredCheckpoint | None, LaneWriter | None]:
-        return read_from(self._hold, lane, seq) or (None, None)
+    def _read(self, lane: int, seq: int | None) -> Found:
+        return read_from(self.hold, lane, seq) or (None, None)
 
     @property
-    def outbox(self) -> Outbox:
+    def outbox(self) -> NestedOutbox:
         """The writing side; there is one once the run has begun."""
         assert self._outbox is not None  # noqa: S101 - every script loads before it persists
         return self._outbox
@@ -159,3 +306,8 @@ class NestedSession:
 
     def close(self) -> None:
         """The run is over; what it held is the outermost one's."""
+
+
+def _owner(stored: StoredCheckpoint) -> tuple[Any, ...]:
+    """(lane, seq) of the checkpoint of the task for which it was made."""
+    return tuple(stored.values.get(OWNER, ()))[:_DIGEST]

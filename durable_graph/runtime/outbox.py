@@ -10,10 +10,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from durable_graph.core.applying import merge_changes
 from durable_graph.errors import UnserializableValueError
 from durable_graph.persistence.codec import CODEC
 from durable_graph.records import Address, Change, PendingRecord
+from durable_graph.signals import AttemptOver
 from durable_graph.types import MISSING
 
 if TYPE_CHECKING:
@@ -22,22 +25,22 @@ if TYPE_CHECKING:
     from durable_graph.records import CallRecord, StepRecord
     from durable_graph.runtime.hold import Hold
 
-__all__ = ["Outbox"]
+__all__ = ["NestedOutbox", "Outbox"]
 
 
 class Outbox:
-    """One run's rows in one lane. `nested`: the run is inside another one, which alone gives the thread back.
+    """One run's rows in one lane.
 
-    at: (lane, seq) of the newest checkpoint.
+    at: (lane, seq) of the newest checkpoint.   status: what the thread's status stays, whatever the run comes to.
     """
 
-    def __init__(self, hold: Hold, writer: LaneWriter, *, nested: bool = False) -> None:
+    def __init__(self, hold: Hold, writer: LaneWriter, *, status: str | None = None) -> None:
         self.hold = hold
         self.lane = writer.lane
         self.seen = writer.seq
         self.at: tuple[int, int] | None = None
         self._writer = writer
-        self._nested = nested
+        self._status = status
         self._exit = hold.durability == "exit"
         self._held: StepRecord | None = None
         self._held_seq = 0
@@ -57,7 +60,7 @@ class Outbox:
         try:
             with self.hold.lock:
                 return self._add(batch)
-        except Exception:
+        except (Exception, AttemptOver):
             self._struck = False
             raise
 
@@ -80,8 +83,7 @@ class Outbox:
             self._append(pending)
         if batch.status is not None:
             self._settle_held()
-            if not self._nested:
-                hold.status = batch.status
+            self._end(self._status or batch.status)
         hold.last[self.lane] = hold.seq
         self._struck = False
         return addresses
@@ -93,6 +95,18 @@ class Outbox:
                 self._calls[call.place] = call
             else:
                 self._append(PendingRecord(calls=(call,)))
+
+    def _end(self, status: str) -> None:
+        """The run gives the thread back."""
+        hold = self.hold
+        for inside in hold.inside.values() if self._exit else ():  # those that are cut short with it
+            inside.settle()
+        hold.status = status
+        hold.over = True
+
+    def settle(self) -> None:
+        """Add what was held back."""
+        self._settle_held()
 
     def _append(self, pending: PendingRecord) -> None:
         hold = self.hold
@@ -134,6 +148,41 @@ class Outbox:
         self.hold.rows += self._writer.checkpoint(held, self._held_seq, self.hold.epoch)
         self._held = None
         self._held_lengths.clear()
+
+
+class NestedOutbox(Outbox):
+    """The rows of a run inside a task. The outermost run alone gives the thread back.
+
+    From the moment on at which that one is over, or another attempt of the task runs the graph, nothing it does counts:
+    the node that called it may be gone.
+    """
+
+    def __init__(self, hold: Hold, writer: LaneWriter, ns: str, session: object) -> None:
+        super().__init__(hold, writer)
+        self._ns = ns
+        self._session = session
+        hold.inside[ns] = self
+
+    @override
+    def _add(self, batch: Batch) -> list[Address]:
+        self._check()
+        return super()._add(batch)
+
+    @override
+    def record(self, call: CallRecord) -> None:
+        self._check()
+        super().record(call)
+
+    @override
+    def _end(self, status: str) -> None:
+        pass
+
+    def _check(self) -> None:
+        """Raises:
+        AttemptOver: what this run does counts no more.
+        """
+        if self.hold.over or not self.hold.writes(self._ns, self._session):
+            raise AttemptOver(self._ns)
 
 
 def _encoded(key: str, value: Any) -> bytes:

@@ -19,19 +19,23 @@ from durable_graph.types import MISSING, Interrupt
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from durable_graph.runtime.context import StepPlace
+    from durable_graph.runtime.places import StepPlace
 
 __all__ = ["Asked"]
 
 
 class Asked(Questions):
-    """The questions of one attempt. Several OS threads may ask at once, each in a place of its own."""
+    """The questions of one attempt. Several OS threads may ask at once, each in a place of its own.
 
-    __slots__ = ("_here", "_places")
+    stopped: a graph inside stopped at a breakpoint, and so must the node.
+    """
+
+    __slots__ = ("_here", "_places", "stopped")
 
     def __init__(self, task: str, answers: Mapping[str, Any], known: Sequence[str], *, edited: bool = False) -> None:
         super().__init__(task, answers, known, edited=edited)
         self._here: dict[str, list[str]] = {}
+        self.stopped = False
         self._places: dict[str, StepPlace] = {}
 
     @override

@@ -5,11 +5,12 @@ And reads that no run is needed for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from typing_extensions import TypeVar
 
 from durable_graph.core import identity
+from durable_graph.core.opening import asked_at
 from durable_graph.core.run import owner_of
 from durable_graph.errors import EmptyInputError, InvalidConfigError, ThreadBusy
 from durable_graph.persistence.codec import CODEC
@@ -20,18 +21,21 @@ from durable_graph.runtime.committer import committer_for
 from durable_graph.runtime.context import CURRENT
 from durable_graph.runtime.hold import Hold
 from durable_graph.runtime.outbox import Outbox
-from durable_graph.types import START
+from durable_graph.types import END, START
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from durable_graph.persistence.checkpointer import Checkpointer
-    from durable_graph.records import Address, LoadedThread, Row, StoredCheckpoint
+    from durable_graph.records import Address, LoadedThread, Row, StoredCheckpoint, TaskRecord
     from durable_graph.types import Durability
 
-__all__ = ["Asking", "Session", "aask", "ask", "at", "lineage", "newest", "placed", "read_from", "walk"]
+__all__ = ["Asking", "Session", "aask", "ask", "at", "begun", "lineage", "newest", "nothing", "placed", "read_from", "walk"]
 
 T = TypeVar("T")
+
+_ENDS: Final = ("done", "failed", "stopped", "waiting")
+"""The statuses of a thread that nobody holds."""
 
 
 class Session:
@@ -78,6 +82,8 @@ class Session:
             stored, writer = self._inside(hold)
         elif loaded is not None:
             stored, writer = ask(checkpointer, _reading(read_head(loaded, CODEC, tasks=False), loaded))
+            if stored is not None and stored.pending and not self._ns:
+                note_edits(hold, stored)
         wanted = None if self._ns and not self._editing else self._wanted
         if self._copying and stored is not None:
             wanted = wanted or stored.address
@@ -91,7 +97,7 @@ class Session:
             raise EmptyInputError(what, cure="get_state(config, subgraphs=True) shows which graphs have state.")
         if writer is None:
             writer = LaneWriter(CODEC, 1 if loaded is not None else hold.new_lane(""))
-        self._outbox = Outbox(hold, writer)
+        self._outbox = Outbox(hold, writer, status=_kept_status(loaded) if self._ns and self._editing else None)
         return stored
 
     def _branch(self, hold: Hold, wanted: Address) -> tuple[StoredCheckpoint, LaneWriter]:
@@ -111,23 +117,41 @@ class Session:
         lane = hold.newest_lane(self._ns) if self._wanted is None else self._wanted.lane
         at = None if lane is None else (lane, None if self._wanted is None else self._wanted.seq)
         directed: dict[str, tuple[int, int]] = {}
-        ns = self._ns
-        while at is not None and ns:
-            found, _ = read_from(hold, *at) or (None, None)
+        meant: StoredCheckpoint | None = None
+        ns, head = self._ns, True
+        while at is not None and ns:  # up to the outermost graph
+            found, tail = read_from(hold, *at) or (None, None)
             above = owner_of(found) if found is not None else None
-            if found is None or above is None or hold.lanes[at[0]].ns != ns:
+            if found is None or tail is None or above is None or hold.lanes[at[0]].ns != ns:
                 at = None
                 break
+            head = head and tail.at_tip and hold.newest_lane(ns) == at[0]
             directed[ns] = (found.address.lane, found.address.seq)
+            meant = meant or found
             at, ns = above, hold.lanes[above[0]].ns
+            newest = self._newest(hold, ns) if head else None
+            if newest is not None and newest[0] is not None and at in newest[0].places:
+                at = (newest[0].address.lane, newest[0].address.seq)  # it was edited since
+                if not ns:  # the thread stands there: it goes on, as if the config had named the thread alone
+                    note_edits(hold, newest[0])
+                    return newest
         stored, writer = (None, None) if at is None else read_from(hold, *at) or (None, None)
-        if stored is None or writer is None:
+        if meant is None or stored is None or writer is None:
             wanted = "" if self._wanted is None else f" with the id {identity.checkpoint_id(self._wanted)}"
             what = f"thread {self.key!r} has no checkpoint{wanted} of the graph {self._ns!r} inside it"
             raise InvalidConfigError(what, cure="Pass the config of a snapshot of this thread.")
         stored.past, stored.directed = True, directed
+        asked = {one.id for one in asked_at(meant)}  # an answer is for what is asked there, not for all that ever was
+        for task in stored.pending.values():
+            task.interrupts = tuple(one for one in task.interrupts if one.id in asked)
+            task.answered = tuple(one for one in task.answered if one in asked)
         at = (stored.address.lane, stored.address.seq)
         return stored, writer.branch(hold.new_lane("", at))
+
+    def _newest(self, hold: Hold, ns: str) -> tuple[StoredCheckpoint | None, LaneWriter] | None:
+        """The newest checkpoint of a graph."""
+        lane = hold.newest_lane(ns)
+        return None if lane is None else read_from(hold, lane, None)
 
     def _look(self) -> LoadedThread | None:
         """The thread, which nobody alive holds.
@@ -180,27 +204,55 @@ def read_from(hold: Hold, lane: int, seq: int | None) -> tuple[StoredCheckpoint 
     return ask(checkpointer, _reading(reader, loaded))
 
 
+def note_edits(hold: Hold, stored: StoredCheckpoint) -> None:
+    """Find out in which waiting tasks somebody edited a graph since the run stopped."""
+    newest = hold.last[stored.address.lane]
+    for path, task in stored.pending.items():
+        if task.interrupts and task.writes is None and hold.written_since(newest, task.children):
+            stored.touched |= {path}
+
+
+def _kept_status(loaded: LoadedThread | None) -> str:
+    """The status of a thread whose graph inside is edited: that of the outermost run."""
+    status = loaded.thread.status if loaded is not None else ""
+    return status if status in _ENDS else "stopped"
+
+
 def _ran_before(hold: Hold, stored: StoredCheckpoint) -> tuple[str, ...]:
-    """The nodes whose results made a checkpoint."""
+    """The nodes whose results made a checkpoint; of a copy, those that made the original."""
     step, parent = stored.step, stored.parent
     if step.source == "input":
         return (START,)
-    ran = [task.node for task in step.tasks if task.writes is not None]
+    if step.source == "fork":
+        info = hold.lanes[stored.address.lane]
+        original = (read_from(hold, info.parent_lane, info.parent_seq) or (None,))[0]
+        return () if original is None else _ran_before(hold, original)
+    ran = [_worker(task) for task in step.tasks if task.writes is not None and task.node != END]
     before = None
     if parent is not None and (step.source == "loop" or not ran) and parent.lane in hold.lanes:
         before = (read_from(hold, parent.lane, parent.seq) or (None,))[0]
     if before is None:
         return tuple(ran)
-    if step.source != "loop":  # a copy, or an end: what ran is what ran before it
+    if step.source != "loop":  # an end, or a Command: what ran is what ran before it
         return _ran_before(hold, before)
     if parent is not None and parent.lane == stored.address.lane:
-        ran += [task.node for path, task in before.pending.items() if path and task.writes is not None]
+        ran += [_worker(task) for path, task in before.pending.items() if path and task.writes is not None]
     return tuple(ran) or (START,)
+
+
+def _worker(task: TaskRecord) -> str:
+    """The node for which a task ran: its error handler's work is its own."""
+    return task.node.removeprefix(identity.HANDLER)
 
 
 Asking: TypeAlias = "Generator[tuple[str, tuple[Any, ...], dict[str, Any]], Any, T]"
 """A read in steps: yields (verb, arguments, keywords) of a Checkpointer and is sent the answers, so that sync and async
 callers share it. Drive it with `ask` or `aask`."""
+
+
+def nothing() -> Asking[None]:
+    """A read of nothing."""
+    yield from ()
 
 
 def newest(key: str, *, ns: str = "") -> Asking[StoredCheckpoint | None]:
@@ -209,6 +261,17 @@ def newest(key: str, *, ns: str = "") -> Asking[StoredCheckpoint | None]:
     if loaded is None or not loaded.rows:
         return None
     return (yield from _reading(read_head(loaded, CODEC), loaded))[0]
+
+
+def begun(key: str, ns: str, above: StoredCheckpoint) -> Asking[StoredCheckpoint | None]:
+    """The newest checkpoint of a graph inside a task of the step that follows a checkpoint."""
+    loaded = yield "load", (key,), {"ns": ns}
+    lanes = [info for info in loaded.lanes if info.ns == ns and info.last] if loaded is not None else []
+    for info in sorted(lanes, key=lambda info: info.last, reverse=True):
+        found = yield from placed(key, info.lane, None)
+        if found is not None and owner_of(found) in above.places:
+            return found
+    return None
 
 
 def placed(key: str, lane: int, seq: int | None) -> Asking[StoredCheckpoint | None]:

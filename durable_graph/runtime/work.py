@@ -242,12 +242,12 @@ class Result:
             if self.shared.encode is not None:
                 self._check_storable(send)
             arg = own(send.arg)
-            self.routes += (send if arg is send.arg else Send(name, arg),)
+            self.routes += (send if arg is send.arg else Send(name, arg, timeout=send.timeout),)
         elif name == END:
             what = f"node {self.work.name!r} sent to END, which takes no input"
             raise InvalidUpdateError(what, cure="Route to END by its name, without Send.")
         elif isinstance(name, str) and str(name) in scope.targets:  # a StrEnum, say
-            self._take_send(Send(str(name), send.arg))
+            self._take_send(Send(str(name), send.arg, timeout=send.timeout))
         elif scope.strict:
             raise self._unknown_target("sends to", name)
 

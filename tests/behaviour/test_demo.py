@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -67,15 +68,15 @@ def play_by_hand(folder, log, *lines):
     return status, shown.decode()
 
 
-def starts(folder):
+def starts(folder, ledger="ledger.txt"):
     """How often each task started in the folder's only run."""
-    lines = [line.split(" ", 2) for line in (folder / "ledger.txt").read_text().splitlines()]
+    lines = [line.split(" ", 2) for line in (folder / ledger).read_text().splitlines()]
     assert len({thread for thread, _, _ in lines}) == 1
     return Counter(task for _, _, task in lines)
 
 
-def outbox(folder):
-    path = folder / "outbox.jsonl"
+def outbox(folder, name="outbox.jsonl"):
+    path = folder / name
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
@@ -104,6 +105,8 @@ def test_the_demo_kills_its_child_with_signal_9_and_ends_well(tmp_path):
         "sample.log: 96 lines, the whole log, 4 bad; no baseline yet"
     ]
     assert starts(folder)["send"] == 1
+    assert "ask started 4 times" in done.stdout
+    assert (starts(folder)["enter ask"], starts(folder)["notify"]) == (4, 2)
     assert max(len(line) for line in done.stdout.splitlines()) <= 120
     assert "\x1b" not in done.stdout
 
@@ -119,6 +122,8 @@ def test_a_log_is_counted_to_the_last_line_and_compared_with_the_last_report(tmp
     ]
     assert f'539 {TIMES} "mod_jk child workerEnv in error state #"  26.9%' in before
     assert "595 error 29.8% (=)   1,403 notice 70.2% (=)" in after
+    assert before.endswith("ALARM: 29.8% of the lines are errors or worse, the threshold is 25%")
+    assert "+ no alarm: 29.8% of the lines are errors or worse, the threshold is 30%" in first.stdout
     assert "no baseline yet" not in second.stdout
 
 
@@ -170,6 +175,8 @@ def test_a_log_of_one_line_is_killed_and_resumed_like_any_other(tmp_path):
     assert done.returncode == 0
     assert f'1 {TIMES} "child # is slow"  100.0%' in outbox(tmp_path / "demo")[0]["report"]
     assert starts(tmp_path / "demo")["count 1-1"] == 2
+    assert "- no alarm: 0.0% of the lines are errors or worse, the threshold is 25%" in done.stdout
+    assert "+ no alarm: 0.0% of the lines are errors or worse, the threshold is 0%" in done.stdout
 
 
 def test_a_person_at_a_terminal_answers_by_hand(tmp_path):
@@ -187,12 +194,158 @@ def test_a_person_who_says_stop_sends_nothing(tmp_path):
     assert "nothing was sent" in shown
     assert outbox(tmp_path) == []
     assert "send" not in starts(tmp_path)
+    assert "it travels back" in shown
+    assert not (tmp_path / "ledger-branch.txt").exists()
 
 
 def test_a_report_sent_at_once_covers_the_newest_half(tmp_path):
     status, _ = play_by_hand(tmp_path, SAMPLE, "send")
     assert status == 0
     assert outbox(tmp_path)[0]["report"].startswith("sample.log: 48 lines, the newest of 96,")
+
+
+# --- the branch ------------------------------------------------------------------------------------------------------
+
+
+def lines_after(text, start):
+    """What the demo shows from a line on, without the frame."""
+    shown = [line.strip() for line in text.splitlines()]
+    return shown[next(at for at, line in enumerate(shown) if line.startswith(start)) :]
+
+
+def test_the_demo_travels_back_and_shows_both_branches(tmp_path):
+    done = play(tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    shown = lines_after(done.stdout, "first branch")
+    assert [line.split("  ", 1)[0] for line in shown[:8]] == [
+        *("first branch", "threshold 25%", "judge (ALARM)", "report", 'ask "send"', "send", "remember", "end")
+    ]
+    assert [line[24:] for line in shown[:8]] == [
+        *("second branch", "threshold 50%", "judge (no alarm)", "report", 'ask "stop"', "end", "", "")
+    ]
+    assert [line.lstrip("\N{BOX DRAWINGS LIGHT VERTICAL} ") for line in shown[8:10]] == [
+        "- ALARM: 44.8% of the lines are errors or worse, the threshold is 25%",
+        "+ no alarm: 44.8% of the lines are errors or worse, the threshold is 50%",
+    ]
+    assert "the 18 checkpoints of the first branch are as they were, and nothing before the fork ran again" in shown[10]
+    assert starts(tmp_path, "ledger-branch.txt") == {
+        **dict.fromkeys(("judge", "report", "notify", "ask (stop)"), 1),
+        "enter ask": 2,
+    }
+    assert len(outbox(tmp_path)) == 1
+    told = [notice["id"] for notice in outbox(tmp_path, "notices.jsonl")]
+    assert len(told) == len(set(told)) == 3
+
+
+def test_the_drawing_names_the_checkpoint_that_forked_and_the_edit(tmp_path):
+    from triage_graph import build
+
+    done = play(tmp_path)
+    graph = build(f"sqlite:///{tmp_path}/runs.db")
+    thread = outbox(tmp_path)[0]["id"]
+    history = list(graph.get_state_history({"thread_id": thread}))
+    (edit,) = [one for one in history if one.metadata["source"] == "update"]
+    fork, drawn = edit.parent_config["configurable"]["checkpoint_id"], edit.config["configurable"]["checkpoint_id"]
+    assert graph.get_state(edit.parent_config).next == ("judge",)
+    assert graph.get_state(edit.parent_config).values["threshold"] == 25
+    assert f"{fork}  before judge" in done.stdout
+    assert f"{drawn}  update_state(threshold=50)" in done.stdout
+    graph.checkpointer.close()
+
+
+def test_the_demo_that_was_killed_on_its_branch_plays_again(tmp_path):
+    command = [sys.executable, DEMO, "--dir", tmp_path]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding="utf-8") as demo:
+        assert any("5. Travel back" in line for line in demo.stdout)
+        demo.kill()
+    assert demo.returncode == -signal.SIGKILL
+    again = play(tmp_path)
+    assert (again.returncode, again.stderr) == (0, "")
+    assert "no baseline yet" not in again.stdout
+    assert len(outbox(tmp_path)) == 2
+
+
+@pytest.fixture(scope="module")
+def sent(tmp_path_factory):
+    """A folder with a thread whose report was sent, and the thread."""
+    folder = tmp_path_factory.mktemp("sent")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(EXAMPLES))
+        import log_triage
+        from triage_screen import Screen
+
+        demo = log_triage.Demo(folder, SAMPLE, Screen(sys.stdout), "triage-1", pause=0.0)
+        demo.finish(demo.start("start", str(SAMPLE)))
+        demo.finish(demo.start("answer", "send"))
+        demo.graph.checkpointer.close()
+    return folder
+
+
+MOMENTS = ["forked", "judge", "report", "enter ask", "notify", "ask (stop)"]
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_process_that_is_killed_on_the_branch_is_followed_by_one_that_goes_on(tmp_path, sent, moment):
+    import log_triage
+    from triage_screen import Screen
+    from triage_travel import split
+
+    class Hunted(log_triage.Demo):
+        """Its first process on the branch is killed as soon as this was seen of it."""
+
+        killed = None
+
+        def start(self, *words):
+            worker = super().start(*words)
+            while self.killed is None and worker.poll() is None:
+                if split(self.history())[1] if moment == "forked" else self.starts("branch")[moment]:
+                    worker.kill()
+                    worker.wait()
+                    self.killed = worker
+            return worker
+
+    shutil.copytree(sent, tmp_path, dirs_exist_ok=True)
+    demo = Hunted(tmp_path, SAMPLE, Screen(sys.stdout), "triage-1", pause=0.0)
+    before = demo.history()
+    worker = demo.take_branch(70.0, "stop")
+    assert demo.killed.returncode in (-signal.SIGKILL, 0)  # 0: it was through before it could be killed
+    assert worker.returncode == 0
+
+    first, branch = split(demo.history())
+    assert first == before
+    assert [one.next for one in branch] == [(), ("ask",), ("report",), ("judge",)]
+    assert (branch[0].values["threshold"], branch[0].values["alarm"]) == (70.0, False)
+    assert branch[0].values["answers"] == ["stop"]
+    assert demo.starts() == starts(sent)
+    assert demo.sent() == 1
+    assert len(outbox(tmp_path, "notices.jsonl")) == 2
+    demo.graph.checkpointer.close()
+
+
+def test_a_branch_that_is_finished_is_not_taken_again(tmp_path, sent):
+    import log_triage
+    from triage_screen import Screen
+
+    shutil.copytree(sent, tmp_path, dirs_exist_ok=True)
+    demo = log_triage.Demo(tmp_path, SAMPLE, Screen(sys.stdout), "triage-1", pause=0.0)
+    demo.take_branch(70.0, "stop")
+    once = demo.history()
+    demo.take_branch(70.0, "stop")
+    assert demo.history() == once
+    demo.graph.checkpointer.close()
+
+
+def test_the_other_threshold_decides_otherwise_where_one_can():
+    import triage_graph
+    import triage_travel
+
+    for errors in range(101):
+        state = {"levels": Counter(error=errors, notice=100 - errors), "bad": 0, "threshold": triage_graph.THRESHOLD}
+        other = triage_travel.other_threshold(state)
+        assert 0 <= other <= 100
+        assert other % 10 == 0
+        decided, now = (triage_graph.trouble(state) > threshold for threshold in (state["threshold"], other))
+        assert decided != now or errors == 0
 
 
 # --- its parts -------------------------------------------------------------------------------------------------------

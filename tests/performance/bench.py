@@ -1,9 +1,9 @@
-"""durable_graph and LangGraph side by side: the same graphs, in processes of their own, taking turns in one run.
+"""durable_graph, LangGraph and DBOS side by side: the same work, in processes of their own, taking turns in one run.
 
     python tests/performance/bench.py [--quick] [--rounds K] [--only TEXT] [--alone]
 
-LangGraph gets an environment of its own (.venv-langgraph-*, made on first use). Figures are microseconds per unit,
-medians over all rounds; "times" says how many times faster durable_graph is. SQLite runs on a disk and, where there is
+Each peer gets an environment of its own (.venv-langgraph-*, .venv-dbos-*, made on first use). Figures are microseconds
+per unit, medians over all rounds; "times" says how many times faster durable_graph is. SQLite runs on a disk and, where there is
 /dev/shm, in memory ("tmpfs": engine and driver without the disk). On a disk the time is what a caller waits; elsewhere
 it is CPU time, all OS threads together.
 """
@@ -25,10 +25,18 @@ from cells import CELLS
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-PEER = ROOT / f".venv-langgraph-{sys.version_info.major}.{sys.version_info.minor}"
-PACKAGES = ("langgraph", "langgraph-checkpoint-sqlite")
+PEERS = {
+    "langgraph": ("LangGraph", ("langgraph", "langgraph-checkpoint-sqlite"), "langgraph.checkpoint.sqlite"),
+    "dbos": ("DBOS", ("dbos",), "dbos"),
+}
+"""Of each: what people call it, the packages it is installed from, a module that proves that it is."""
+IMPORTS = {
+    "durable_graph": "from durable_graph import StateGraph",
+    "langgraph": "from langgraph.graph import StateGraph",
+    "dbos": "from dbos import DBOS",
+}
 TMPFS = Path("/dev/shm")  # noqa: S108 - not a place for secrets: a file system without a disk
-LINE = "{:<44} {:<6} {:<13} {:<6} {:>10} {:>10} {:>7}  {}"
+LINE = "{:<44} {:<6} {:<13} {:<6} {:>10} {:>10} {:<10} {:>7}  {}"
 
 
 # --- the engines ------------------------------------------------------------------------------------------------------
@@ -60,17 +68,26 @@ class Worker:
         self.process.wait()
 
 
-def peer_python():
-    """The Python of LangGraph's environment, made if need be."""
-    python = PEER / "bin" / "python"
-    check = [python, "-c", "import langgraph.graph, langgraph.checkpoint.sqlite"]
+def peer_python(name):
+    """The Python of a peer's environment, made if need be."""
+    title, packages, module = PEERS[name]
+    home = ROOT / f".venv-{name}-{sys.version_info.major}.{sys.version_info.minor}"
+    python = home / "bin" / "python"
+    check = [python, "-c", f"import {module}"]
     if not python.exists() or subprocess.run(check, capture_output=True, check=False).returncode:
-        print(f"creating {PEER.name} with {' and '.join(PACKAGES)} ...", flush=True)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", PEER], check=True)
-        installed = subprocess.run([python, "-m", "pip", "install", "-qq", *PACKAGES], check=False)
+        print(f"creating {home.name} with {' and '.join(packages)} ...", flush=True)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", home], check=True)
+        installed = subprocess.run([python, "-m", "pip", "install", "-qq", *packages], check=False)
         if installed.returncode:
-            raise SystemExit("error: LangGraph could not be installed. Try again with a network, or with --alone.")
+            raise SystemExit(f"error: {title} could not be installed. Try again with a network, or with --alone.")
     return python
+
+
+def version_of(python, name):
+    """What a peer calls itself, with its version."""
+    code = f"from importlib.metadata import version; print(version({PEERS[name][1][0]!r}))"
+    found = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    return f"{PEERS[name][0]} {found.stdout.strip()}"
 
 
 # --- measuring --------------------------------------------------------------------------------------------------------
@@ -87,7 +104,7 @@ def measured(pythons, cells, rounds):
                 show(f"round {turn + 1} of {rounds}: {cell.title}, {cell.store}")
                 folder = str(TMPFS) if cell.store == "sqlite tmpfs" else disk
                 asked = {**asdict(cell), "folder": folder}
-                turns = [(name, worker, asked) for name, worker in workers.items()]
+                turns = [(name, workers[name], asked) for name in ("durable_graph", cell.peer) if name in workers]
                 if cell.bare is not None:
                     turns.append(("bare", workers["durable_graph"], {**asked, "workload": "bare"}))
                 # Each repeat goes round all engines, beginning with another one: a disk that others use is fast and
@@ -106,8 +123,7 @@ def import_times(pythons, rounds):
     """Milliseconds that an import adds to the start of Python: {statement: median}."""
     statements = {"import asyncio": (pythons["durable_graph"], "import asyncio")}
     for name, python in pythons.items():
-        module = "durable_graph" if name == "durable_graph" else "langgraph.graph"
-        statements[f"from {module} import StateGraph"] = (python, f"from {module} import StateGraph")
+        statements[IMPORTS[name]] = (python, IMPORTS[name])
     found = {statement: [] for statement in statements}
     for _ in range(2 * rounds + 1):
         for statement, (python, code) in statements.items():
@@ -144,13 +160,13 @@ def verdict(cell, ours, theirs, bare):
 
 
 def report(cells, found):
-    print(LINE.format("", "face", "store", "dur.", "ours", "LangGraph", "times", "goals"))
+    print(LINE.format("", "face", "store", "dur.", "ours", "theirs", "", "times", "goals"))
     for number, cell in enumerate(cells):
         figures = {}
         for name, values in found.items():
             unit = 1 if cell.ends is not None else 1e6 / cell.n
             figures[name] = statistics.median(values[number]) * unit if values[number] else None
-        ours, theirs, bare = figures["durable_graph"], figures.get("langgraph"), figures["bare"]
+        ours, theirs, bare = figures["durable_graph"], figures.get(cell.peer), figures["bare"]
         shown = [
             f"{one:.2f}" if cell.ends is not None else f"{one:.1f} us" for one in (ours, theirs) if one is not None
         ]
@@ -158,7 +174,8 @@ def report(cells, found):
         times = f"{theirs / ours:.1f}x" if theirs is not None and cell.ends is None else ""
         goals = verdict(cell, ours, theirs, bare)
         theirs_shown = shown[1] if theirs is not None else ""
-        print(LINE.format(cell.title, cell.face, cell.store, durability, shown[0], theirs_shown, times, goals))
+        peer = PEERS[cell.peer][0] if theirs is not None else ""
+        print(LINE.format(cell.title, cell.face, cell.store, durability, shown[0], theirs_shown, peer, times, goals))
 
 
 def report_imports(times):
@@ -166,11 +183,11 @@ def report_imports(times):
     for statement, milliseconds in times.items():
         ours = "durable_graph" in statement
         goal = f"<= 2x import asyncio {'ok' if milliseconds <= 2 * floor else 'MISSED'}" if ours else ""
-        print(LINE.format(statement, "", "", "", f"{milliseconds:.0f} ms", "", "", goal))
+        print(LINE.format(statement, "", "", "", f"{milliseconds:.0f} ms", "", "", "", goal))
 
 
 def main():
-    parser = argparse.ArgumentParser(description="durable_graph and LangGraph side by side.")
+    parser = argparse.ArgumentParser(description="durable_graph, LangGraph and DBOS side by side.")
     parser.add_argument("--quick", action="store_true", help="one round of short runs")
     parser.add_argument("--rounds", type=int, default=3, help="how often each pair is measured")
     parser.add_argument("--only", default="", help="rows whose title or store contains this text")
@@ -180,8 +197,12 @@ def main():
     cells = [cell.quick() if given.quick else cell for cell in CELLS if given.only in f"{cell.title} {cell.store}"]
     if not TMPFS.is_dir():
         cells = [cell for cell in cells if cell.store != "sqlite tmpfs"]
-    pythons = {"durable_graph": sys.executable, **({} if given.alone else {"langgraph": peer_python()})}
-    print(f"Python {sys.version.split()[0]}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {rounds} rounds")
+    peers = [name for name in PEERS if not given.alone and any(cell.peer == name for cell in cells)]
+    pythons = {name: peer_python(name) for name in peers}
+    versions = [version_of(python, name) for name, python in pythons.items()]
+    machine = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {rounds} rounds"
+    print(", ".join([f"Python {sys.version.split()[0]}", *versions, machine]))
+    pythons = {"durable_graph": sys.executable, **pythons}
     report(cells, measured(pythons, cells, rounds))
     report_imports(import_times(pythons, rounds))
 

@@ -166,3 +166,67 @@ def ask(library, *, asynchronous=False, checkpointer=None):
         return {"n": state["n"] - 1}
 
     return countdown(library, Counter, step, asynchronous, checkpointer)
+
+
+def nested(library, *, depth=5, asynchronous=False, checkpointer=None):
+    """A graph of one node with `depth` graphs around it, each the only node of the next. Input: {"n": 1}."""
+    body = _body(lambda state: {"n": state["n"] - 1}, asynchronous)
+    for level in range(depth + 1):
+        graph = library.StateGraph(Counter)
+        graph.add_node("only", body)
+        graph.add_edge(library.START, "only")
+        graph.add_edge("only", library.END)
+        body = graph.compile(checkpointer=checkpointer if level == depth else None)
+    return body
+
+
+def sequence(library, *, nodes=100):
+    """`nodes` nodes in a row, not compiled."""
+    graph = library.StateGraph(Counter)
+    before = library.START
+    for number in range(nodes):
+        graph.add_node(f"node_{number}", _body(lambda state: {"n": state["n"] - 1}, asynchronous=False))
+        graph.add_edge(before, f"node_{number}")
+        before = f"node_{number}"
+    graph.add_edge(before, library.END)
+    return graph
+
+
+def tasks(library, *, asynchronous=False, checkpointer=None):
+    """An entrypoint that calls `n` tasks, each when the one before it is done. Input: n."""
+
+    def work(number):
+        return number
+
+    task = library.task(_body(work, asynchronous))
+    if not asynchronous:
+
+        def flow(n):
+            return sum(task(number).result() for number in range(n))
+
+    else:
+
+        async def flow(n):
+            return sum([await task(number) for number in range(n)])
+
+    return library.entrypoint(checkpointer=checkpointer)(flow)
+
+
+def tasks_at_once(library, *, asynchronous=False, checkpointer=None):
+    """An entrypoint that calls `n` tasks and then waits for all of them. Input: n."""
+
+    def work(number):
+        return number
+
+    task = library.task(_body(work, asynchronous))
+    if not asynchronous:
+
+        def flow(n):
+            return sum(future.result() for future in [task(number) for number in range(n)])
+
+    else:
+
+        async def flow(n):
+            return sum([await future for future in [task(number) for number in range(n)]])
+
+    return library.entrypoint(checkpointer=checkpointer)(flow)

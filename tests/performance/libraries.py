@@ -1,4 +1,4 @@
-"""The two engines and the bare driver behind one set of names. LangGraph's programs follow its public docs."""
+"""The engines and the bare driver behind one set of names. Programs of LangGraph and DBOS follow their public docs."""
 
 import sqlite3
 from contextlib import asynccontextmanager, closing, contextmanager
@@ -9,9 +9,11 @@ class DurableGraph:
     def __init__(self):
         from checkpointers import InMemorySaver, SqliteSaver
         from durable_graph import END, START, Command, Send, StateGraph, interrupt
+        from durable_graph.functional import entrypoint, task
 
         self.StateGraph, self.START, self.END = StateGraph, START, END
         self.Send, self.Command, self.interrupt = Send, Command, interrupt
+        self.entrypoint, self.task = entrypoint, task
         self._memory, self._sqlite = InMemorySaver, SqliteSaver
 
     @contextmanager
@@ -37,11 +39,13 @@ class LangGraph:
         from langgraph.checkpoint.memory import InMemorySaver
         from langgraph.checkpoint.sqlite import SqliteSaver
         from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+        from langgraph.func import entrypoint, task
         from langgraph.graph import END, START, StateGraph
         from langgraph.types import Command, Send, interrupt
 
         self.StateGraph, self.START, self.END = StateGraph, START, END
         self.Send, self.Command, self.interrupt = Send, Command, interrupt
+        self.entrypoint, self.task = entrypoint, task
         self._memory, self._sqlite, self._async_sqlite = InMemorySaver, SqliteSaver, AsyncSqliteSaver
 
     @contextmanager
@@ -62,6 +66,37 @@ class LangGraph:
 
 
 LIBRARIES = {"durable_graph": DurableGraph, "langgraph": LangGraph}
+
+
+class Dbos:
+    """DBOS with its default settings for a system database in SQLite: a rollback journal, not a write-ahead log."""
+
+    def __init__(self):
+        from dbos import DBOS
+
+        @DBOS.step()
+        def work(number):
+            return number
+
+        @DBOS.workflow()
+        def flow(n):
+            return sum(work(number) for number in range(n))
+
+        self._dbos, self._flow = DBOS, flow
+
+    def steps(self, folder, warm_up, n, clock):
+        """Seconds for one workflow of n steps."""
+        file = Path(folder) / "dbos.db"
+        self._dbos(config={"name": "bench", "system_database_url": f"sqlite:///{file}", "log_level": "ERROR"})
+        self._dbos.launch()
+        try:
+            self._flow(warm_up)
+            started = clock()
+            self._flow(n)
+            return clock() - started
+        finally:
+            self._dbos.destroy()
+
 
 ROW = bytes(150)
 """As long as what durable_graph stores for a superstep of a tiny state."""

@@ -1,8 +1,8 @@
 """One engine in a process of its own: reads cells to measure as JSON lines, answers each with JSON.
 
-python worker.py durable_graph|langgraph
+python worker.py durable_graph|langgraph|dbos
 {"workload": "loop", "face": "sync", "store": "memory", "durability": "sync", "n": 300, "repeat": 3, "folder": "/tmp/x"}
--> {"seconds": [0.01, ...]}        one for each repeat, for all of its n units
+-> {"value": 0.01}        seconds for all of its n units
 """
 
 import asyncio
@@ -18,6 +18,8 @@ import graphs
 import libraries
 
 WARM_UP = 5
+DEPTH = 5
+"""Graphs inside graphs."""
 WARM_POOL = 100
 """Sends enough for the OS threads of a pool to be there."""
 
@@ -50,6 +52,8 @@ WORKLOADS = {
     "chat": (graphs.chat, one_call(lambda n: {"n": n, "messages": []})),
     "ask": (graphs.ask, round_trips),
     "short": (graphs.loop, short_calls),
+    "tasks": (graphs.tasks, one_call(lambda n: n)),
+    "tasks at once": (graphs.tasks_at_once, one_call(lambda n: n)),
 }
 
 
@@ -61,12 +65,18 @@ class Measuring:
         self.threads = 0
 
     def measure(self, cell):
-        """Seconds for the n units of a cell; for "ends of a chat" how many times as long the last steps took."""
+        """Seconds for the n units of a cell; of two that are compared, how many times as long the second took."""
+        special = {
+            "bare": self.bare,
+            "ends of a chat": self.ends,
+            "ends of many tasks": self.many_tasks,
+            "nested": self.levels,
+            "edit": self.edits,
+            "compile": self.compiling,
+        }
         with tempfile.TemporaryDirectory(dir=cell["folder"]) as folder:
-            if cell["workload"] == "bare":
-                return libraries.bare_inserts(folder, cell["n"], clock_of(cell))
-            if cell["workload"] == "ends of a chat":
-                return self.ends(cell, folder)
+            if cell["workload"] in special:
+                return special[cell["workload"]](cell, folder)
             if cell["face"] == "async":
                 return asyncio.run(self.async_face(cell, folder))
             return self.sync_face(cell, folder)
@@ -101,6 +111,54 @@ class Measuring:
                 await graph.ainvoke(given, config, **options(cell))
             return clock() - started
 
+    def bare(self, cell, folder):
+        return libraries.bare_inserts(folder, cell["n"], clock_of(cell))
+
+    def levels(self, cell, folder):
+        """What graphs inside graphs add to n calls: for each of them and each call."""
+        clock = clock_of(cell)
+        with self.library.saver(cell["store"], folder) as saver:
+            made = [graphs.nested(self.library, depth=depth, checkpointer=saver) for depth in (0, DEPTH)]
+            seconds = [0.0, 0.0]
+            for number in range(-WARM_UP, cell["n"]):
+                for which, graph in enumerate(made):
+                    self.threads += 1
+                    config = graphs.config(f"thread-{self.threads}")
+                    started = clock()
+                    graph.invoke({"n": 1}, config, **options(cell))
+                    if number >= 0:
+                        seconds[which] += clock() - started
+        return (seconds[1] - seconds[0]) / DEPTH
+
+    def edits(self, cell, folder):
+        """n calls of update_state, on a thread whose run is over."""
+        clock = clock_of(cell)
+        with self.library.saver(cell["store"], folder) as saver:
+            graph = graphs.loop(self.library, checkpointer=saver)
+            config = graphs.config("edits")
+            graph.invoke({"n": 1}, config, **options(cell))
+            for _ in range(WARM_UP):
+                graph.update_state(config, {"n": 0})
+            started = clock()
+            for _ in range(cell["n"]):
+                graph.update_state(config, {"n": 0})
+            return clock() - started
+
+    def compiling(self, cell, folder):
+        """A graph of n nodes is compiled."""
+        clock = clock_of(cell)
+        graphs.sequence(self.library, nodes=WARM_UP).compile()
+        graph = graphs.sequence(self.library, nodes=cell["n"])
+        started = clock()
+        graph.compile()
+        return clock() - started
+
+    def many_tasks(self, cell, folder):
+        """How many times as long a task takes where there are ten times as many."""
+        few = self.sync_face({**cell, "workload": "tasks"}, folder)
+        many = self.sync_face({**cell, "workload": "tasks", "n": 10 * cell["n"]}, folder)
+        return many / few / 10
+
     def ends(self, cell, folder):
         """How many times the first 20 steps the last 20 took. The node does not read its messages."""
         marks, clock = [], clock_of(cell)
@@ -117,12 +175,24 @@ class Measuring:
         return last / first
 
 
+class Steps:
+    """Runs cells on an engine that has no graphs."""
+
+    def __init__(self, engine):
+        self.engine = engine
+
+    def measure(self, cell):
+        """Seconds for the n steps of a cell."""
+        with tempfile.TemporaryDirectory(dir=cell["folder"]) as folder:
+            return self.engine.steps(folder, warm_up(cell), cell["n"], clock_of(cell))
+
+
 def options(cell):
     return {} if cell["store"] == "none" else {"durability": cell["durability"]}
 
 
 def main(name):
-    measuring = Measuring(libraries.LIBRARIES[name]())
+    measuring = Steps(libraries.Dbos()) if name == "dbos" else Measuring(libraries.LIBRARIES[name]())
     for line in sys.stdin:
         print(json.dumps({"value": measuring.measure(json.loads(line))}), flush=True)
 

@@ -1,0 +1,27 @@
+"""Graphs inside nodes, crashed at every point: what finished inside does not happen again."""
+
+import pytest
+
+from durable_graph.testing import crash_sweep
+from tests.crash.nested_shapes import ALONE, LEDGER, SHAPES
+
+shapes = pytest.mark.parametrize("graph", SHAPES, ids=lambda graph: graph.__name__)
+
+
+def swept(graph, **options):
+    options = {"ledger": LEDGER, "recorded": ALONE, "report": None, **options}
+    return crash_sweep(graph, {"log": ["in"]}, resumes=SHAPES[graph], **options).check()
+
+
+@shapes
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+def test_a_graph_with_graphs_inside_ends_the_same_wherever_it_crashed(graph, durability, backend):
+    options = {} if durability == "sync" else {"recorded": ()}
+    assert swept(graph, durability=durability, backend=backend, **options).points
+
+
+@pytest.mark.crash
+@shapes
+def test_a_graph_with_graphs_inside_ends_the_same_wherever_it_was_killed(graph):
+    assert swept(graph, kill=True).points
