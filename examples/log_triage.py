@@ -1,7 +1,8 @@
 """Watch a graph survive kill -9: the show around the graph in triage_graph.py.
 
 A child process (triage_worker.py) runs the graph on a log. This process kills it in the middle, looks at what the
-store holds, lets a new process go on, and hands the question that the graph then asks to you.
+store holds, lets a new process go on, and hands the question that the graph then asks to you. When the report is sent,
+it travels back (triage_travel.py) and shows what another threshold would have led to.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 try:
     from triage_graph import CHUNKS, Desk, build, keys_in
-    from triage_screen import Screen, history_tree, joined
+    from triage_screen import Screen, difference, fork_tree, history_tree, joined, side_by_side
+    from triage_travel import BRANCH, before_judge, other_threshold, split
     from triage_worker import PARALLEL
 
     from durable_graph import DurableGraphError
@@ -93,11 +95,20 @@ class Demo:
         """What the store holds of the thread now, whoever runs it."""
         return self.graph.get_state(self.config)
 
-    def starts(self) -> Counter[str]:
-        """How often each task started, by the ledger."""
-        text = self.desk.ledger.read_text("utf-8") if self.desk.ledger.exists() else ""
+    def starts(self, branch: str = "") -> Counter[str]:
+        """How often each task started, by the ledger of the thread or of its branch."""
+        ledger = replace(self.desk, branch=branch).ledger
+        text = ledger.read_text("utf-8") if ledger.exists() else ""
         lines = (line.split(" ", 2) for line in text.splitlines())
         return Counter(task for thread, _, task in lines if thread == self.thread)
+
+    def sent(self) -> int:
+        """How often the outbox has this thread's report."""
+        return keys_in(self.desk.outbox.read_bytes()).count(self.thread) if self.desk.outbox.exists() else 0
+
+    def history(self) -> list[StateSnapshot]:
+        """All checkpoints of all branches, the newest first."""
+        return list(self.graph.get_state_history(self.config))
 
     def chunks(self) -> tuple[list[str], int]:
         """The chunks of the running step whose result is stored, and how many chunks there are."""
@@ -239,6 +250,22 @@ class Demo:
                 return found[0]
             self.screen.say(f"Please answer {joined(options, ', ', ' or ')}.")
 
+    # --- act 5 -------------------------------------------------------------------------------------------------------
+
+    def take_branch(self, threshold: float, answer: str) -> subprocess.Popen[str]:
+        """Let a process take the other branch; when it is killed, another one goes on. The one that ended well.
+
+        Raises:
+            DemoError: it failed, or was killed each time.
+        """
+        for _ in range(KILL_ATTEMPTS):
+            worker = self.start("branch", f"{threshold:g}", answer)
+            self.finish(worker, killed=True)
+            if not worker.returncode:
+                return worker
+            self.screen.say(f"Process {worker.pid} was killed on the branch; the next one goes on.")
+        raise DemoError(f"the process on the branch was killed {KILL_ATTEMPTS} times")
+
 
 def play(demo: Demo, kill_after: int, *, by_hand: bool) -> None:
     """The demo, act by act.
@@ -274,24 +301,75 @@ def play(demo: Demo, kill_after: int, *, by_hand: bool) -> None:
 
     screen.act("3. It waits for a human")
     screen.say("No process runs now: the question waits in the store, for a minute or for a week.")
+    asked = 0
     while questions := demo.state().interrupts:
+        asked += 1
         screen.quote(questions[0].value["report"])
         answer = demo.answer(questions[0], by_hand=by_hand)
         worker = demo.start("answer", answer)
         demo.finish(worker)
     demo.check_once(kill.stored)
-    sent = keys_in(demo.desk.outbox.read_bytes()).count(demo.thread) if demo.desk.outbox.exists() else 0
+    sent = demo.sent()
     wanted = int(demo.state().values["answers"][-1] == "send")
     if sent != wanted:
         raise DemoError(f"the report is in {demo.desk.outbox} {sent} times, expected {wanted}")
+    show_notices(demo, asked)
     screen.good(f"sent once, to {shown(demo.desk.outbox)}" if sent else "stopped by you: nothing was sent")
 
     screen.act("4. What happened, from the store")
-    history = list(demo.graph.get_state_history(demo.config))
+    history = demo.history()
     screen.tree(history_tree(history[::-1], kill.stored))
     screen.say(f"{len(history)} checkpoints of thread {demo.thread}, each of them complete.")
-    if sent:
-        screen.say("Run it again and it compares with this report; LOG=path takes a log of yours.")
+    if not sent:
+        screen.say("Answer send, and the demo goes on: it travels back and takes another way.")
+        return
+
+    screen.act("5. Travel back, and take another way")
+    show_branches(demo, history)
+    screen.say("Run it again and it compares with this report; LOG=path takes a log of yours.")
+
+
+def show_notices(demo: Demo, asked: int) -> None:
+    """What `ask` did before it stopped: a recorded step, done once for each question although the node ran again.
+
+    Raises:
+        DemoError: the ledger says otherwise.
+    """
+    starts = demo.starts()
+    entered, told = starts["enter ask"], starts["notify"]
+    if (entered, told) != (2 * asked, asked):
+        raise DemoError(f"ask started {entered} times and told {told} times of {asked} questions")
+    times = "once" if asked == 1 else f"{asked} times, once for each question"
+    demo.screen.good(f"ask started {entered} times, before and after each answer; its once() told the person {times}")
+
+
+def show_branches(demo: Demo, before: list[StateSnapshot]) -> None:
+    """Let a process take the other branch, and show both.
+
+    before: the thread's checkpoints as they were when it was finished, the newest first.
+
+    Raises:
+        DemoError: the first branch has changed, or something was done twice.
+    """
+    screen, starts = demo.screen, demo.starts()
+    fork = before_judge(before)
+    threshold = other_threshold(fork.values)
+    worker = demo.take_branch(threshold, "stop")
+    untouched, branch = split(demo.history())
+    first, second = before[: before.index(fork) + 1][::-1], branch[::-1]
+    change = f"{fork.values['threshold']:g} to {threshold:g}"
+    screen.say(f"Process {worker.pid} found the checkpoint before judge in the history, changed its threshold from")
+    screen.say(f"{change} (update_state), went on from there (invoke(None)), and answered: stop.")
+    screen.tree(fork_tree(fork, first, second))
+    screen.say("")
+    screen.tree(side_by_side(first, second))
+    screen.quote("\n".join(difference(before[0].values["report"], branch[0].values["report"])))
+    repeated = demo.starts(BRANCH).keys() - {"judge", "report", "enter ask", "notify", "ask (stop)"}
+    if untouched != before or demo.starts() != starts or demo.sent() != 1 or repeated:
+        raise DemoError("the branch has changed the past, or repeated it")
+    screen.good(
+        f"the {len(before)} checkpoints of the first branch are as they were, and nothing before the fork ran again"
+    )
 
 
 def shown(path: Path) -> str:

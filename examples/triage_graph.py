@@ -1,8 +1,8 @@
 """The graph of the log-triage demo: what you would write yourself. The show around it is in log_triage.py.
 
-read -> parse -> widen -> count (one task per chunk) -> compare -> report -> ask -> send -> remember
-          |        ^                                                        |
-          v        +---------------------- "more data" --------------------+
+read -> parse -> widen -> count (one task per chunk) -> compare -> judge -> report -> ask -> send -> remember
+          |        ^                                                                   |
+          v        +---------------------------- "more data" -------------------------+
        give_up
 """
 
@@ -20,7 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict
 
-from durable_graph import END, START, Command, RetryPolicy, Runtime, Send, StateGraph, interrupt
+from durable_graph import END, START, Command, RetryPolicy, Runtime, Send, StateGraph, interrupt, once
 
 if TYPE_CHECKING:
     from durable_graph import CompiledStateGraph
@@ -31,6 +31,9 @@ TOP = 4
 """Message shapes a report names."""
 LEVELS = ("emerg", "alert", "crit", "error", "warn", "notice", "info", "debug")
 """Apache's levels, the worst first. trace1 to trace8 come after them."""
+TROUBLE = LEVELS[:4]
+THRESHOLD = 25.0
+"""An alarm is raised when more percent of the lines than this are errors or worse."""
 
 # Apache 2.2:  [Sun Dec 04 04:47:44 2005] [error] message
 # Apache 2.4:  [Sun Dec 04 04:47:44.1 2005] [core:error] [pid 7] message
@@ -62,6 +65,7 @@ class State(TypedDict):
     """A key with a reducer adds up what tasks write; any other keeps the last value. Keys come as nodes write them."""
 
     log: str
+    threshold: float  # percent; in the state, so that somebody who travels back can change it
     size: int  # bytes
     entries: list[Entry | None]  # one per line, oldest first; None: a bad line
     window: tuple[int, int]  # the lines to count next: entries[first:last]
@@ -70,6 +74,7 @@ class State(TypedDict):
     shapes: Annotated[Counter[str], operator.add]
     bad: Annotated[int, operator.add]
     change: dict[str, float] | None  # see shares(): percentage points since the last report; None: there is none
+    alarm: bool
     report: str
     answers: Annotated[list[str], operator.add]  # what the human said
     problem: str
@@ -80,10 +85,12 @@ class Desk:
     """What nodes work with besides the state. It comes with each call as `context=` and is never stored.
 
     pause: seconds that counting a chunk takes, in place of the model call that real triage would make there.
+    branch: a branch of the thread that keeps a ledger of its own.
     """
 
     folder: Path
     pause: float = 0.0
+    branch: str = ""
 
     @property
     def outbox(self) -> Path:
@@ -91,9 +98,14 @@ class Desk:
         return self.folder / "outbox.jsonl"
 
     @property
+    def notices(self) -> Path:
+        """What the person on duty was told, one JSON object per line."""
+        return self.folder / "notices.jsonl"
+
+    @property
     def ledger(self) -> Path:
         """Who started what: one line `thread process task` each time a node starts its work."""
-        return self.folder / "ledger.txt"
+        return self.folder / (f"ledger-{self.branch}.txt" if self.branch else "ledger.txt")
 
     def baseline(self, log: str) -> Path:
         """Shares per level and shape in the last report about this log."""
@@ -175,6 +187,12 @@ def compare(state: State, runtime: Runtime[Desk]) -> dict[str, Any]:
     return {"change": {name: now.get(name, 0.0) - before.get(name, 0.0) for name in {**before, **now}}}
 
 
+def judge(state: State, runtime: Runtime[Desk]) -> dict[str, Any]:
+    """Decide whether this is an alarm."""
+    sign(runtime, "judge")
+    return {"alarm": trouble(state) > state["threshold"]}
+
+
 def report(state: State, runtime: Runtime[Desk]) -> dict[str, Any]:
     """Write the report."""
     sign(runtime, "report")
@@ -182,13 +200,24 @@ def report(state: State, runtime: Runtime[Desk]) -> dict[str, Any]:
 
 
 def ask(state: State, runtime: Runtime[Desk]) -> Command[Literal["send", "widen", "__end__"]]:
-    """Stop for a human. The run needs no process while it waits; the answer makes this node start once more."""
+    """Stop for a human. The run needs no process while it waits; the answer makes this node start once more.
+
+    What it did before it stopped is a recorded step, which the second start does not repeat.
+    """
+    sign(runtime, "enter ask")
+    once("notify", notify, state["report"].splitlines()[0])
     if is_whole(state):
         answer = interrupt({"report": state["report"]}, response_schema=Literal["send", "stop"])
     else:
         answer = interrupt({"report": state["report"]}, response_schema=Literal["send", "stop", "more data"])
     sign(runtime, f"ask ({answer})")
     return Command(update={"answers": [answer]}, goto={"send": "send", "stop": END, "more data": "widen"}[answer])
+
+
+def notify(headline: str, runtime: Runtime[Desk]) -> None:
+    """Tell the person on duty. Killed before this is recorded, it runs again, with the same key: still one notice."""
+    sign(runtime, "notify")
+    append_once(runtime.context.notices, runtime.idempotency_key, headline)
 
 
 def send(state: State, runtime: Runtime[Desk]) -> None:
@@ -214,7 +243,7 @@ def build(checkpointer: str) -> CompiledStateGraph[State, Desk, State, State]:
     graph = StateGraph(State, context_schema=Desk)
     graph.add_node(read)
     graph.add_node(parse, retry_policy=PATIENCE)
-    for node in (give_up, widen, count, compare, report, ask, send, remember):
+    for node in (give_up, widen, count, compare, judge, report, ask, send, remember):
         graph.add_node(node)
 
     graph.add_edge(START, "read")
@@ -222,7 +251,8 @@ def build(checkpointer: str) -> CompiledStateGraph[State, Desk, State, State]:
     graph.add_edge("give_up", END)
     graph.add_conditional_edges("widen", chunks, ["count"])
     graph.add_edge("count", "compare")
-    graph.add_edge("compare", "report")
+    graph.add_edge("compare", "judge")
+    graph.add_edge("judge", "report")
     graph.add_edge("report", "ask")
     graph.add_edge("send", "remember")
     graph.add_edge("remember", END)
@@ -267,6 +297,12 @@ def shares(state: State) -> dict[str, float]:
     return levels | {f"shape {name}": 100 * number / lines for name, number in state["shapes"].items()}
 
 
+def trouble(state: State) -> float:
+    """Percent of the lines counted that are errors or worse."""
+    lines = state["levels"].total() + state["bad"]
+    return 100 * sum(state["levels"][level] for level in TROUBLE) / lines
+
+
 def write_report(state: State) -> str:
     """What a person reads before deciding."""
     total, change, share = len(state["entries"]), state["change"], shares(state)
@@ -281,6 +317,7 @@ def write_report(state: State) -> str:
 
     levels = [f"{state['levels'][level]:,} {level} {part('level', level)}" for level in worst_first(state["levels"])]
     shapes = sorted(state["shapes"].items(), key=lambda pair: (-pair[1], pair[0]))
+    word = "ALARM" if state["alarm"] else "no alarm"
     rest = sum(number for _, number in shapes[TOP:])
     return "\n".join(
         [
@@ -288,6 +325,7 @@ def write_report(state: State) -> str:
             *("   ".join(levels[at : at + 4]) for at in range(0, len(levels), 4)),
             *(f'{number:6,} × "{short(shape)}"  {part("shape", shape)}' for shape, number in shapes[:TOP]),  # noqa: RUF001 - the sign for times
             *([f"{rest:6,} of rarer shapes"] if rest else []),
+            f"{word}: {trouble(state):.1f}% of the lines are errors or worse, the threshold is {state['threshold']:g}%",
         ]
     )
 

@@ -3,6 +3,7 @@
 python triage_worker.py FOLDER THREAD PAUSE start LOG
 python triage_worker.py FOLDER THREAD PAUSE resume
 python triage_worker.py FOLDER THREAD PAUSE answer TEXT
+python triage_worker.py FOLDER THREAD PAUSE branch THRESHOLD ANSWER
 
 PAUSE is how many seconds counting a chunk takes: long enough to be killed in the middle.
 """
@@ -13,7 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from triage_graph import Desk, build
+from triage_graph import THRESHOLD, Desk, build
+from triage_travel import take_branch
 
 from durable_graph import Command
 
@@ -21,21 +23,27 @@ PARALLEL = 3
 """Chunks that are counted at a time."""
 
 
-def run(desk: Desk, thread: str, given: dict[str, str] | Command[Any] | None) -> None:
+def run(desk: Desk, thread: str, given: dict[str, Any] | Command[Any] | None) -> None:
     """Run until the graph is done or asks. "sync": each step is on disk before the next one starts."""
     config = {"configurable": {"thread_id": thread}, "max_concurrency": PARALLEL}
     graph = build(f"sqlite:///{desk.folder}/runs.db")
     graph.invoke(given, config, context=desk, durability="sync")
 
 
-def main(folder: str, thread: str, pause: str, verb: str, text: str = "") -> None:
+def main(folder: str, thread: str, pause: str, verb: str, *words: str) -> None:
     """Understand the command line."""
-    given: dict[str, dict[str, str] | Command[Any] | None] = {
-        "start": {"log": text},
-        "resume": None,  # nothing new: go on where the run stopped
-        "answer": Command(resume=text),
-    }
-    run(Desk(Path(folder), float(pause)), thread, given[verb])
+    desk = Desk(Path(folder), float(pause))
+    match verb, *words:
+        case "start", log:
+            run(desk, thread, {"log": log, "threshold": THRESHOLD})
+        case ("resume",):
+            run(desk, thread, None)  # nothing new: go on where the run stopped
+        case "answer", text:
+            run(desk, thread, Command(resume=text))
+        case "branch", threshold, answer:
+            take_branch(desk, thread, float(threshold), answer)
+        case _:
+            sys.exit(__doc__)
 
 
 if __name__ == "__main__":

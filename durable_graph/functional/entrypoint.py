@@ -46,7 +46,7 @@ _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 class entrypoint:  # noqa: N801 - a decorator, named as people know it
     """Make a function the start of a workflow: it can be stopped and resumed, and has the calls of a compiled graph.
 
-        @entrypoint(checkpointer="runs.db")
+        @entrypoint(checkpointer="sqlite:///runs.db")
         def review(essay: str) -> dict:
             score = grade(essay).result()
             return {"score": score, "approved": interrupt({"score": score})}

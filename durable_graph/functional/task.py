@@ -160,7 +160,7 @@ def task(
         @task
         def fetch(url: str) -> str: ...
 
-        @entrypoint(checkpointer="runs.db")
+        @entrypoint(checkpointer="sqlite:///runs.db")
         def digest(urls: list[str]) -> list[str]:
             pages = [fetch(url) for url in urls]  # they run at the same time
             return [page.result() for page in pages]

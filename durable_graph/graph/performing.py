@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from durable_graph.core.editing import COPY, edit_thread
 from durable_graph.core.scripts import run_graph
 from durable_graph.errors import InternalError
+from durable_graph.graph.caching import CacheCalls
 from durable_graph.graph.calls import taking
 from durable_graph.graph.nesting import ainside, inside
 from durable_graph.graph.outputs import result_of
 from durable_graph.graph.printing import PRINTED, aprinting, printing
-from durable_graph.graph.threads import ThreadCalls
 from durable_graph.persistence.codec import CODEC
 from durable_graph.runtime.aio import AsyncDriver
 from durable_graph.runtime.blocking import BlockingDriver
@@ -23,11 +23,11 @@ from durable_graph.runtime.session import Session
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Sequence
 
-    from durable_graph.caches import BaseCache
     from durable_graph.core.effects import Script
     from durable_graph.core.ending import Outcome
     from durable_graph.core.streaming import Event
-    from durable_graph.graph.calls import Call
+    from durable_graph.graph.caching import CacheCalls
+from durable_graph.graph.calls import Call
     from durable_graph.graph.outputs import Selection
     from durable_graph.langchain.callbacks import Bridge
     from durable_graph.records import Address
@@ -45,12 +45,11 @@ _TRIES = 16
 """How often a run begins anew when others keep changing its thread between its look and its claim."""
 
 
-class Performs(ThreadCalls):
+class Performs(CacheCalls):
     """The part of a compiled graph that performs calls."""
 
     name: str
     store: Any
-    cache: BaseCache | None
     debug: bool
 
     def _result(self, outcome: Outcome, version: str = "v1", selection: Selection = None) -> Any:

@@ -34,7 +34,8 @@ from durable_graph.persistence.codec import CODEC
 from durable_graph.persistence.isolation import own
 from durable_graph.records import CallRecord
 from durable_graph.runtime import pool
-from durable_graph.runtime.context import CURRENT, current, interrupt
+from durable_graph.runtime.asking import interrupt
+from durable_graph.runtime.context import CURRENT, current
 from durable_graph.runtime.places import INSIDE
 from durable_graph.types import MISSING
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from durable_graph.core.control import RunControl
+from durable_graph.runtime.asking import interrupt
 from durable_graph.runtime.context import (
     ExecutionInfo,
     Runtime,
@@ -10,7 +11,6 @@ from durable_graph.runtime.context import (
     get_runtime,
     get_store,
     get_stream_writer,
-    interrupt,
 )
 
 __all__ = [

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Generic, cast
+from typing import TYPE_CHECKING, Any, Generic
 
 from typing_extensions import TypeVar
 
@@ -20,22 +19,18 @@ from durable_graph.core import identity
 from durable_graph.core.mail import Said
 from durable_graph.errors import (
     AttemptOver,
-    GraphInterrupt,
     InvalidConfigError,
-    InvalidValueError,
-    NoCheckpointerError,
     OutsideRunError,
     UnserializableValueError,
-    shortened,
 )
 from durable_graph.persistence.isolation import own
-from durable_graph.runtime.places import INSIDE, PREVIOUS, SAVED
+from durable_graph.runtime.info import ExecutionInfo, Runtime
+from durable_graph.runtime.places import PREVIOUS, SAVED
 from durable_graph.runtime.questions import Asked
 from durable_graph.types import MISSING, StreamWriter
 
 if TYPE_CHECKING:
     from durable_graph.caches import BaseCache
-    from durable_graph.core.control import RunControl
     from durable_graph.core.mail import Mail
     from durable_graph.core.planning import Task
     from durable_graph.core.program import Program
@@ -55,70 +50,10 @@ __all__ = [
     "get_runtime",
     "get_store",
     "get_stream_writer",
-    "interrupt",
 ]
 
 T = TypeVar("T")
 ContextT = TypeVar("ContextT", default=Any)
-
-
-@dataclass(slots=True, frozen=True)
-class ExecutionInfo:
-    """Which execution this is. `checkpoint_id` and `thread_id` are None without a checkpointer.
-
-    node_attempt: 1, 2, ...   node_first_attempt_time: when the first of them began, seconds since 1970.
-    """
-
-    task_id: str
-    checkpoint_id: str | None = None
-    checkpoint_ns: str = ""
-    thread_id: str | None = None
-    run_id: str | None = None
-    node_attempt: int = 1
-    node_first_attempt_time: float | None = None
-
-
-@dataclass(slots=True, frozen=True, kw_only=True)
-class Runtime(Generic[ContextT]):
-    """What a node gets as `runtime`.
-
-    context: what the caller passed as `context=`.   store: the long-term memory, None when the graph has none.
-    stream_writer: writes to the "custom" stream.   execution_info: which task, checkpoint and attempt this is.
-    idempotency_key: stable over attempts and resumes, for services that do a thing once for each key; in a recorded
-        step that step's own.
-    heartbeat: to be called now and then by a node with an `idle_timeout`: it is alive. In an attempt that was given up
-        it raises `AttemptOver`, so that the node ends.
-    previous: what an entrypoint saved in its last run on this thread; None in the first one, and in graphs.
-    control: what the caller passed as `control=`, here or to a graph around this one; a node may ask it to stop.
-    """
-
-    context: ContextT = field(default=None)  # pyright: ignore[reportAssignmentType] - None where no context is used
-    store: Any = None
-    stream_writer: StreamWriter = field(default=lambda _: None)
-    execution_info: ExecutionInfo = field(default_factory=lambda: ExecutionInfo(""))
-    key_source: Callable[[], str] = field(default=lambda: "", repr=False)
-    heartbeat: Callable[[], None] = field(default=lambda: None, repr=False)
-    previous: Any = None
-    control: RunControl | None = None
-
-    @property
-    def idempotency_key(self) -> str:
-        """Computed when somebody asks; then the task's checkpoint is durable before this returns."""
-        return self.key_source()
-
-    @property
-    def drain_requested(self) -> bool:
-        """Whether the run was asked to stop before its next step: a node that takes long may end early."""
-        return self.control is not None and self.control.drain_requested
-
-    @property
-    def drain_reason(self) -> str | None:
-        """Why; None when nobody asked."""
-        return None if self.control is None else self.control.drain_reason
-
-    def override(self, **changes: Any) -> Runtime[ContextT]:
-        """A copy with other fields."""
-        return replace(self, **changes)
 
 
 class RunContext:
@@ -446,68 +381,3 @@ def get_store() -> Any:
         OutsideRunError: no node runs here.
     """
     return current("get_store()").shared.store
-
-
-def interrupt(value: Any, *, key: str | None = None, response_schema: Any = None) -> Any:
-    """Ask a human. The run stops here and goes on, from the start of the node, when the answer is there.
-
-    Args:
-        value: the question, anything that can be stored. Equal questions of one task are told apart by how often they
-            were asked.
-        key: a name for the question; then its value may differ when the node runs again.
-        response_schema: a type (the answer is validated and returned as this type) or a JSON schema (only shown).
-
-    Returns:
-        The answer, whatever it is; None and other falsy values too.
-
-    Raises:
-        GraphInterrupt: there is no answer yet. Derives from BaseException, so `except Exception` lets it pass.
-        InvalidValueError: the answer does not fit `response_schema`; it is dropped and the question is open again.
-        InterruptMismatchError: the node asks something else than when it ran before.
-        NoCheckpointerError: the graph has no checkpointer, so the run could never go on.
-        UnserializableValueError: the question cannot be stored.
-        OutsideRunError: no node runs here.
-        AttemptOver: the attempt was given up because of its time.
-    """
-    context = current("interrupt()")
-    context.check()
-    encode = context.shared.asking
-    if encode is None:
-        what = f"node {context.task.name!r} called interrupt(), but a run without a checkpointer can never go on"
-        raise NoCheckpointerError(what)
-    schema, check = _response_schema(response_schema)
-    name = f"key\0{key}" if key is not None else _digest(value, encode, context.task.name)
-    place = INSIDE.get()
-    asked = context.questions
-    found, answer = asked.ask(own(value), name, schema, place if place is None or place.context is context else None)
-    if answer is MISSING:
-        raise GraphInterrupt([one for one in asked.open if one.id == found])
-    if check is None:
-        return own(answer)
-    try:
-        return check(answer)
-    except InvalidValueError as error:
-        asked_in: TaskContext | None = context
-        while asked_in is not None:  # the answer is stored with the outermost run
-            asked_in.rejected.append(found)
-            asked_in = asked_in.shared.parent
-        error.what = f"the answer to {shortened(value)} of node {context.task.name!r} does not fit: {error.what}"
-        error.cure = "Answer again with a value that fits; the question is open as before."
-        raise
-
-
-def _digest(value: Any, encode: Callable[[Any], bytes], node: str) -> str:
-    try:
-        return blake2b(encode(value), digest_size=16).hexdigest()
-    except UnserializableValueError as error:
-        error.what = f"the interrupt value of node {node!r} cannot be stored: {error.what}"
-        raise
-
-
-def _response_schema(schema: Any) -> tuple[Mapping[str, Any] | None, Callable[[Any], Any] | None]:
-    """The JSON schema to show and the check to make."""
-    if schema is None or isinstance(schema, Mapping):
-        return cast("Mapping[str, Any] | None", schema), None
-    from durable_graph.schema import json_schema_of, validate_as
-
-    return json_schema_of(schema), lambda answer: validate_as(schema, answer)

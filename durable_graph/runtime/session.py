@@ -30,7 +30,20 @@ if TYPE_CHECKING:
     from durable_graph.records import Address, LoadedThread, Row, StoredCheckpoint, TaskRecord
     from durable_graph.types import Durability
 
-__all__ = ["Asking", "Session", "aask", "ask", "at", "begun", "lineage", "newest", "nothing", "placed", "read_from", "walk"]
+__all__ = [
+    "Asking",
+    "Session",
+    "aask",
+    "ask",
+    "at",
+    "begun",
+    "lineage",
+    "newest",
+    "nothing",
+    "placed",
+    "read_from",
+    "walk",
+]
 
 T = TypeVar("T")
 

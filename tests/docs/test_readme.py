@@ -7,6 +7,7 @@ import ast
 import asyncio
 import doctest
 import importlib
+import importlib.metadata
 import inspect
 import re
 import sys
@@ -19,6 +20,7 @@ import pytest
 
 import durable_graph
 from durable_graph import END, START, StateGraph, errors
+from durable_graph.cli import COMMANDS, main
 from durable_graph.runtime.config import DEFAULT_RECURSION_LIMIT
 from durable_graph.runtime.hold import BEHIND, BEHIND_SECONDS
 from durable_graph.types import StreamMode
@@ -59,7 +61,7 @@ def run_block(text, names):
                 yield source, wanted, repr(value)
         else:
             assert wanted is None, f"a result is stated for what has none: {source}"
-            exec(source, names)  # noqa: S102 - our own README
+            exec(compile(ast.Module([statement], []), "README.md", "exec"), names)  # noqa: S102 - our own README
 
 
 def agrees(wanted, got):
@@ -127,15 +129,76 @@ def test_figures_and_names_of_the_readme_are_those_of_the_code():
 
 def test_what_is_not_there_yet_is_not_there():
     missing = README.partition("## Not there yet")[2].partition("\n## ")[0]
-    graph = StateGraph(dict).add_node("a", lambda state: {}).add_edge(START, "a").add_edge("a", END).compile()
-    for name in ("update_state", "astream_events"):
-        assert f"`{name}`" in missing
-        assert not hasattr(graph, name), f"{name} exists: take it out of the list"
-    for name in ("task", "entrypoint"):
-        assert f"@{name}" in missing
-        assert name not in durable_graph.__all__
-    assert "messages" in missing
+    graph = (
+        StateGraph(dict).add_node("a", lambda state: {}).add_edge(START, "a").add_edge("a", END).compile("memory://")
+    )
+    assert "`astream_events`" in missing
+    assert not hasattr(graph, "astream_events"), "astream_events exists: take it out of the list"
+    assert "`add_messages`" in missing
+    assert "add_messages" not in durable_graph.__all__
+    assert 'stream_mode="messages"' in missing
     assert "messages" not in StreamMode.__args__
+    assert "Postgres" in missing
+    schemes = {found.name for found in importlib.metadata.entry_points(group="durable_graph.checkpointers")}
+    assert schemes == {"memory", "sqlite"}, "Postgres exists: take it out of the list"
+    assert "Deleting threads (`checkpointer.threads()` lists them)" in missing
+    assert graph.checkpointer.threads() == []
+    assert not hasattr(graph.checkpointer, "delete_thread"), "threads can be deleted: take it out of the list"
+    for method in ("draw_mermaid_png", "draw_png"):
+        with pytest.raises(errors.UsageError):
+            getattr(graph.get_graph(), method)()
+
+
+SHOWN = [
+    *(
+        "Recorded steps",
+        "Time travel",
+        "Graphs inside graphs",
+        "Workflows as functions",
+        "Nodes that fail or take long",
+    ),
+    *("Caches and stores", "Pictures", "When the graph changes", "Testing your own graphs"),
+]
+
+
+@pytest.mark.parametrize("section", SHOWN)
+def test_a_feature_is_shown_by_a_snippet_that_states_what_it_gives(section):
+    (text,) = re.findall(rf"^## {section}.*?\n(.*?)(?=^## )", README, re.MULTILINE | re.DOTALL)
+    assert [block for block in BLOCK.finditer(text) if block["language"] == "python" and "# →" in block["text"]]
+
+
+def commands(text):
+    """Subcommands of `python -m durable_graph` that a text names."""
+    return set(re.findall(r"python -m durable_graph (\w+)", text))
+
+
+def test_every_command_that_is_named_exists_and_every_one_is_named():
+    assert commands(README) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", sorted(commands(README)))
+def test_a_command_that_is_named_takes_the_options_that_are_named(command, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    told = capsys.readouterr().out
+    (named,) = {text for text in re.findall(rf"`python -m durable_graph {command}([^`]*)`", README) if text}
+    assert [option for option in re.findall(r"--[\w-]+", named) if option not in told] == []
+
+
+def test_imports_changes_a_program_as_the_readme_says(tmp_path, capsys):
+    (diff,) = blocks("diff")
+    before = "".join(f"{line[1:]}\n" for line in diff.splitlines() if line[0] == "-")
+    program = tmp_path / "program.py"
+    program.write_text(before, "utf-8")
+    assert main(["imports", str(program)]) == 0
+    assert program.read_text("utf-8") == before
+    assert "+from checkpointers import" in capsys.readouterr().out
+    assert main(["imports", str(program), "--write"]) == 0
+    names = {}
+    exec(program.read_text("utf-8"), names)  # noqa: S102 - our own README
+    assert {"StateGraph", "Command", "InMemorySaver", "SqliteSaver", "AsyncSqliteSaver"} <= names.keys()
+    assert "langgraph" not in program.read_text("utf-8")
 
 
 # --- what the documents name ------------------------------------------------------------------------------------------
