@@ -266,7 +266,7 @@ class _Editor:
         run = self._run
         run.step -= 1
         record = run.record("fork", {}, run.frontier)
-        record.origin, record.stop = self._origin, self._stop
+        record.origin, record.names, record.stop = self._origin, dict(self._names), self._stop
         return record
 
     def _as_nodes(self, tasks: Sequence[Task], *, ends: bool) -> StepRecord:

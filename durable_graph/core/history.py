@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from durable_graph.core import identity, streaming
 from durable_graph.core.applying import preview
-from durable_graph.core.commands import live_frontier
+from durable_graph.core.commands import COMMAND_PATH, live_frontier
 from durable_graph.core.versions import adapted, version_of
 from durable_graph.types import StateSnapshot, StateTask
 
@@ -54,11 +54,11 @@ def snapshot(
     tasks = [_state_task(thread, *one, stored, live=live) for one in named]
     done = [stored.pending[path] for path in sorted(stored.pending, key=identity.path_order)] if live else []
     done = [record for record in done if record.writes is not None]
-    writes = [write for record in done for write in record.writes or () if write.key in program.channels]
-    with suppress(
-        Exception
-    ):  # where results contradict each other or a reducer raises, the step fails, reading must not
-        values = preview(program.channels, values, writes, copy)
+    for brought in (True, False):  # what a Command brought is there before the step
+        wrote = [record for record in done if (record.path == COMMAND_PATH) is brought]
+        writes = [write for record in wrote for write in record.writes or () if write.key in program.channels]
+        with suppress(Exception):  # where results contradict each other, the step fails; reading must not
+            values = preview(program.channels, values, writes, copy)
     finished = {record.path for record in done}
     finished |= {record.path.removeprefix(identity.HANDLER) for record in done}  # what a handler did for a node
     paths = [path for path, _ in named]

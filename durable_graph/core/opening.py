@@ -164,7 +164,7 @@ def whole_frontier(stored: StoredCheckpoint) -> Frontier:
     """What runs after a checkpoint that others follow; with the input, which may be stored with the next one only."""
     frontier = stored.step.frontier
     start = stored.pending.get(identity.push_path(START, 0))
-    if start is None or stored.step.source != "input":
+    if start is None or stored.step.source != "input" or frontier.sends[0].arg is not None:
         return frontier
     given = {write.key: write.value for write in start.writes or ()}
     return replace(frontier, sends=(Send(START, given),))

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from durable_graph.core.effects import Script
     from durable_graph.core.ending import Outcome
     from durable_graph.core.streaming import Event
-    from durable_graph.graph.caching import CacheCalls
-from durable_graph.graph.calls import Call
+    from durable_graph.graph.calls import Call
     from durable_graph.graph.outputs import Selection
     from durable_graph.langchain.callbacks import Bridge
     from durable_graph.records import Address
