@@ -36,7 +36,7 @@ make langchain   the part of it that needs LangChain, which is installed in .ven
 make test-all    the same and the slow tests, on each of Python $(SUPPORTED) found here
 make lint        ruff, formatting, import floors
 make types       basedpyright on the packages, mypy on tests/typing
-make bench       timings side by side with LangGraph                      (ARGS=... goes to the benchmark)
+make bench       timings side by side with LangGraph and DBOS             (ARGS=... goes to the benchmark)
 make format      let ruff rewrite what it can
 make coverage    the whole suite with branch coverage; fails below the floor
 make clean       remove environments, caches and build output

@@ -341,8 +341,8 @@ class StoredCheckpoint:
 
     @property
     def places(self) -> tuple[tuple[int, int], ...]:
-        """(lane, seq) of what graphs inside its tasks take for the checkpoint they run for: itself; where somebody edited
-        it while they waited, what it was before.
+        """(lane, seq) of what graphs inside its tasks take for the checkpoint they run for: itself; where somebody
+        edited it while they waited, what it was before.
         """
         found, origin = (self.address.lane, self.address.seq), self.step.origin
         return (found,) if origin is None or self.step.source != "update" else (found, (origin.lane, origin.seq))

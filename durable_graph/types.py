@@ -246,7 +246,8 @@ class StateTask(NamedTuple):
 
     `state` is the snapshot (or the config) of the graph that runs inside it. Where it came from: which `attempt` it
     was, when it began (`started`, seconds since 1970) and how long it took (`duration`, seconds), `answered`: the ids
-    of the interrupts whose answers it used, `calls`: the names of the recorded steps inside it, and the graph's `version`.
+    of the interrupts whose answers it used, `calls`: the names of the recorded steps inside it, and the `version` of
+    the graph.
     """
 
     id: str

@@ -31,6 +31,7 @@ class Request:
     limit: how many supersteps may run.   modes: stream modes somebody listens to.
     copy: makes an independent copy of a value.   began: is told the run once it exists.
     nested: the graph runs inside a task of another one, under the namespace `ns`.
+    joined: the graph is the whole node, so that nothing comes between its end and the node's.
     owner: (lane, seq) of the checkpoint of that task, and a digest where the task may call several graphs.
     answers: those the graphs above were given.
     control: asked before each step whether the run shall stop there; None when nobody may ask for it.
@@ -54,6 +55,7 @@ class Request:
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     began: Callable[[Run], None] = field(default=lambda _: None)
     nested: bool = False
+    joined: bool = False
     ns: str = ""
     owner: tuple[Any, ...] | None = None
     answers: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -373,7 +373,11 @@ class Run:
 
     def _leaving(self) -> bool:
         """Whether a task said something to the parent graph: this graph ends with it, as it is."""
-        return any(isinstance(route, Command) for task in self.tasks for route in task.routes)
+        for task in self.tasks:
+            for route in task.routes:
+                if type(route) is Command:
+                    return True
+        return False
 
     def _pin(self, changes: dict[str, Change]) -> None:
         """The checkpoint says where graphs with a memory of their own stand, so that travelling to it takes them along.

@@ -99,10 +99,18 @@ def _advance(run: Run) -> Script[None]:
             run.released = batch.status is not None
         if batch.steps:  # before the Flush: results of a step that is stored are no results of the next one
             run.arrive(addresses)
-        if durable and (flush or (batch.status is not None and not nested)):  # nested: the outer run's end is to come
+        ends = batch.status is not None
+        if durable and (flush or ends) and not (ends and nested and _left_to_outer(run)):
             yield Flush()
         if run.show.events:
             yield from Emit(run.show.take())
+
+
+def _left_to_outer(run: Run) -> bool:
+    """Whether the end of a graph inside a node may become durable together with what the outer run stores next: nobody
+    acts on it before.
+    """
+    return not run.request.flush or (run.request.joined and not run.show.events)
 
 
 def _settle(run: Run, batch: Batch, addresses: Sequence[Address] | None) -> Script[None]:

@@ -335,6 +335,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         key_aliases: Mapping[str, str] | None = None,
         migrate_state: Callable[[dict[str, Any], str], Mapping[str, Any]] | None = None,
         debug: bool = False,
+        messages: Literal["ours", "langchain"] | None = None,
     ) -> CompiledStateGraph[StateT, ContextT, InputT, OutputT]:
         """Make it runnable.
 
@@ -354,6 +355,8 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             migrate_state: called with the values of a checkpoint of another version, and that version; returns what
                 they are now. What is stored stays; the next checkpoint has the new values.
             debug: print updates and values as they come.
+            messages: whose messages text and dicts become in keys with `add_messages`; what the declared type, the
+                messages already there or a loaded LangChain say when left out.
 
         Raises:
             InvalidGraphError: the graph has mistakes; all of them are in the text.
@@ -372,6 +375,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             validation=validate,
             changes=changes,
             step_timeout=step_timeout,
+            messages=messages,
         )
         return CompiledStateGraph(self, program, context, checkpointer, store=store, cache=cache, debug=debug)
 

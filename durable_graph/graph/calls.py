@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from durable_graph.core.editing import COPY, INPUT, Edit
 from durable_graph.core.request import Request
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from durable_graph.persistence.checkpointer import Checkpointer
 
 __all__ = ["Call", "make_call", "make_edit", "read_context", "taking"]
+
+
+_DURABILITIES: Final = get_args(Durability)
+_POLICIES: Final = get_args(OnUnfinished)
 
 
 @dataclass(slots=True)
@@ -81,8 +85,8 @@ def make_call(
         InvalidUpdateError: a Command's update or goto does not fit the graph.
         UnserializableValueError: the input holds something that cannot be stored.
     """
-    _one_of("durability", durability or "sync", get_args(Durability))
-    _one_of("on_unfinished", on_unfinished, get_args(OnUnfinished))
+    _one_of("durability", durability or "sync", _DURABILITIES)
+    _one_of("on_unfinished", on_unfinished, _POLICIES)
     _known_nodes(program, interrupt_before, interrupt_after)
     durable = encode is not None
     if nest is not None:
@@ -99,7 +103,7 @@ def make_call(
         after=interrupt_after,
         modes=modes,
         on_unfinished=on_unfinished,
-        run_id=str(config.get("run_id") or secrets.token_hex(8)),
+        run_id=str(config.get("run_id") or (secrets.token_hex(8) if nest is None else nest.run_id)),
         metadata=_metadata(config, encode),
         nested=nest is not None,
         control=control,
@@ -215,6 +219,8 @@ def _read_input(given: Any, schemas: Context, encode: Callable[[Any], bytes] | N
             known = ", ".join(map(repr, schema.keys))
             what = f"the input has key {key!r}, which {schema.name} does not have (it has {known})"
             raise InvalidInputError(what)
+    for key in scope.prepare.keys() & values.keys():
+        values[key] = scope.prepare[key](values[key], MISSING)
     if schemas.checks is not None:
         values = schemas.checks.validate_input(values)
     return [_write(key, value, schemas, encode, "the input") for key, value in values.items()]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from durable_graph.errors import InvalidConfigError
 from durable_graph.graph.discovery import subgraphs_of
+from durable_graph.runtime.hold import call_namespace
 from durable_graph.runtime.nested import LEVEL
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["graph_at", "graphs_at", "namespace_of", "subgraphs_below", "unknown_namespace"]
 
-_SEGMENT = re.compile(r"(?P<node>[^:+]+)(?::[^+]*)?(?:\+(?P<number>\d+))?")
-"""A level of a namespace: the node, ":3" for the task of its third Send, "+1" for the second graph of the task."""
+_SEGMENT = re.compile(r"(?P<node>[^:]+)(?::\d*(?:\+(?P<number>\d+))?)?")
+"""A level of a namespace: the node, ":3" for the task of its third Send, "+1" behind that for its second graph."""
 
 
 def namespace_of(config: Mapping[str, Any]) -> str:
@@ -88,7 +89,7 @@ def _below(
     """`above`: the graphs it is in. One that calls itself is shown once, and not gone into again."""
     for name in graph.builder.nodes:
         for number, inner in enumerate(_inside(graph, name)):
-            here = f"{prefix}{name}+{number}" if number else f"{prefix}{name}"
+            here = call_namespace(f"{prefix}{name}", number)
             yield here, inner
             if recurse and not any(inner.builder is one.builder for one in above):
                 yield from _below(inner, f"{here}{LEVEL}", (*above, inner), recurse=True)

@@ -18,7 +18,7 @@ from durable_graph.schema.coerce import read_instance
 from durable_graph.types import END, ROOT, START
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from durable_graph.core.program import NodeNames
     from durable_graph.core.versions import Changes
@@ -63,6 +63,7 @@ def lower(
     validation: Literal["keys", "values"],
     changes: Changes,
     step_timeout: float | None,
+    messages: Literal["ours", "langchain"] | None,
 ) -> tuple[Program, Context]:
     """The program of a graph that was checked, and the schemas around it.
 
@@ -90,6 +91,7 @@ def lower(
         validate=validator.validate_write if validator is not None else None,
         strict=strict,
         root=state.kind == "root",
+        prepare=_preparations(channels, messages),
     )
     joins = {
         f"{'+'.join(sources)}->{target}": Join(f"{'+'.join(sources)}->{target}", sources, target)
@@ -121,6 +123,18 @@ def lower(
     changes.check(program)
     context = read_schema(graph.context_schema, role="context") if graph.context_schema is not None else None
     return program, Context(state, given, output, context, scope, validator)
+
+
+def _preparations(channels: Mapping[str, Any], messages: str | None) -> dict[str, Callable[[Any, Any], Any]]:
+    """What readies updates before anything of them is stored, for reducers that say so: `reducer.prepare_for(type,
+    family) -> (write, value) -> write`.
+    """
+    found: dict[str, Callable[[Any, Any], Any]] = {}
+    for key, channel in channels.items():
+        makes = getattr(getattr(channel, "op", None), "prepare_for", None)
+        if makes is not None:
+            found[key] = makes(channel.typ, messages)
+    return found
 
 
 def _schema(wanted: Any, graph: Graph, state: Schema, role: Literal["input", "output"]) -> Schema:

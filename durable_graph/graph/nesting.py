@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from durable_graph.core.mail import Relayed
 from durable_graph.errors import AttemptOver, GraphInterrupt, ParentCommand, UnserializableValueError
 from durable_graph.graph.subgraph import GraphNode
-from durable_graph.runtime import config as configs
 from durable_graph.runtime.context import CURRENT
 from durable_graph.runtime.nested import LEVEL, NestedSession, calls_of, path_below
 
@@ -33,7 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["Nest", "inherited", "nest_of", "own_events"]
 
 _OURS: Final = "langgraph_"
-"""What begins so in a node's metadata says where the node is. What is stored says it already."""
+"""What begins so in a node's metadata says where the node is, and is not true of the nodes inside."""
+_PLACE: Final = ("checkpoint_id", "checkpoint_ns")
 
 _leaving = threading.Lock()
 
@@ -62,6 +62,12 @@ class Nest:
         self._inner: RunContext | None = None
 
     @property
+    def run_id(self) -> str:
+        """It is part of the outer run."""
+        run = self.context.shared.run
+        return "" if run is None else run.request.run_id
+
+    @property
     def ns(self) -> str:
         """Its namespace, once it has begun."""
         return self._ns if self._session is None else self._session.ns
@@ -78,7 +84,6 @@ class Nest:
                 stateful=self.stateful,
                 calls=self.calls,
                 digest=digest,
-                fingerprint=self._fingerprint,
             )
             return self._session
         # What ids are made of where nothing is stored: it is the same whenever the task runs.
@@ -117,7 +122,7 @@ class Nest:
         request.answers = run.answers
         request.control = request.control or run.request.control
         request.modes |= self.below
-        request.metadata = {key: value for key, value in request.metadata.items() if not key.startswith(_OURS)}
+        request.joined = self.calls is None
 
     def relay(self, events: Sequence[Event]) -> None:
         """Show outside what somebody there wants to see."""
@@ -182,22 +187,29 @@ def nest_of(graph: CompiledStateGraph[Any, Any, Any, Any], config: Mapping[str, 
     if context is None or context.shared.run is None:
         return None
     chosen = config["configurable"].get("thread_id")
-    if chosen is not None and config.get("metadata", {}).get("langgraph_checkpoint_ns") != context.namespace:
-        # By the caller, since this is not the node's own config. The thread that runs already is no other one; a graph
-        # that has a checkpointer is told so.
-        if graph.checkpointer is not None or chosen != context.shared.config["configurable"].get("thread_id"):
-            return None
-    return Nest(context, graph)
+    if chosen is None or config.get("metadata", {}).get("langgraph_checkpoint_ns") == context.namespace:
+        return Nest(context, graph)
+    # The caller chose it, since this is not the node's own config. It may be the thread that runs already: no other
+    # conversation is meant then; a graph that has a checkpointer is told so.
+    same = graph.checkpointer is None and chosen == context.shared.config["configurable"].get("thread_id")
+    return Nest(context, graph) if same else None
 
 
 def inherited(nest: Nest, passed: Mapping[str, Any]) -> dict[str, Any]:
     """What was passed, on top of the outer run's config."""
-    outer = {key: value for key, value in nest.context.config.items() if key in _INHERITED}
-    merged = configs.merge(outer, {key: value for key, value in passed.items() if key != "tags"})
-    if passed.get("tags"):
-        merged["tags"] = [*dict.fromkeys([*(outer.get("tags") or ()), *passed["tags"]])]
-    for key in ("checkpoint_id", "checkpoint_ns"):
-        _ = merged["configurable"].pop(key, None)
+    context = nest.context
+    outer = context.shared.config
+    merged: dict[str, Any] = {key: outer[key] for key in _INHERITED if key in outer}
+    merged.update(passed)
+    merged["configurable"] = configurable = {**outer["configurable"], **passed["configurable"]}
+    more = context.task.spec.metadata
+    if more or "metadata" in merged:
+        metadata = {**outer.get("metadata", {}), **more, **passed.get("metadata", {})}
+        merged["metadata"] = {key: value for key, value in metadata.items() if not key.startswith(_OURS)}
+    if outer.get("tags") and passed.get("tags"):
+        merged["tags"] = [*dict.fromkeys([*outer["tags"], *passed["tags"]])]
+    for key in _PLACE:
+        _ = configurable.pop(key, None)
     return merged
 
 

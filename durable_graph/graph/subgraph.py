@@ -22,13 +22,13 @@ class GraphNode:
         """The graph's name."""
         return self.graph.get_name()
 
-    def invoke(self, state: Any, config: dict[str, Any]) -> Any:
+    def invoke(self, state: Any) -> Any:
         """Run the graph as part of the outer run."""
-        return self._given_back(self.graph.invoke(self._taken(state), config))
+        return self._given_back(self.graph.invoke(self._taken(state)))
 
-    async def ainvoke(self, state: Any, config: dict[str, Any]) -> Any:
+    async def ainvoke(self, state: Any) -> Any:
         """Async `invoke`."""
-        return self._given_back(await self.graph.ainvoke(self._taken(state), config))
+        return self._given_back(await self.graph.ainvoke(self._taken(state)))
 
     def _taken(self, state: Any) -> Any:
         schema = self.graph.schemas.input

@@ -259,7 +259,7 @@ class ThreadCalls(ABC):
         """The checkpoint that is to be edited, where only that tells which graph is meant."""
         merged = self._merged(config)
         ns = namespace_of(merged)
-        if len(graphs_at(self, ns)) < 2:  # noqa: PLR2004 - several
+        if len(graphs_at(self, ns)) < 2:  # noqa: PLR2004 - there are several
             return self.checkpointer, nothing()
         view = self._view(config)
         return view.checkpointer, view.one()

@@ -80,7 +80,7 @@ class ThreadView:
     ) -> Asking[tuple[str, StoredCheckpoint | None]]:
         """The graph that runs inside a task, the first where it called several: its namespace and checkpoint."""
         record = stored.pending.get(path)
-        children = record.children if record is not None else {}
+        children: Mapping[str, tuple[int, int]] = record.children if record is not None else {}
         below = min(children, default=path_inside(ns, stored.renamed.get(path, path)))
         if live and self._find(below, None) is not None:
             child = yield from begun(self.thread, below, stored)

@@ -17,7 +17,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import UUID
 
-from durable_graph.core.mail import Failed, Interrupted, Said
+from durable_graph.core.mail import Failed, Interrupted, Late, Relayed, Said
 from durable_graph.core.reports import error_record
 from durable_graph.runtime.callables import Body
 from durable_graph.runtime.context import CURRENT
@@ -202,7 +202,7 @@ class Bridge:
         mail = yield from _rest(steps, call, outputs)
         if run is None or (unended := self._open.pop(run.run_id, None)) is None:
             return mail
-        assert not isinstance(mail, Said)  # noqa: S101 - attempts end with one of the others
+        assert not isinstance(mail, Said | Relayed | Late)  # noqa: S101 - attempts end with one of the others
         try:
             _ = yield _END, (self, unended, mail, outputs[0] if outputs else None), None
         except Exception as error:  # noqa: BLE001 - as above

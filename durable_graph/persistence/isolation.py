@@ -11,7 +11,7 @@ import enum
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from durable_graph.errors import InvalidConfigError, UnserializableValueError
 from durable_graph.persistence.known_types import ARRAY, loaded_known_types
@@ -41,6 +41,9 @@ _dict: Any = dict  # untyped, to call their own methods on instances of subclass
 _tuple: Any = tuple
 
 _CONTAINERS: Final[tuple[type[Any], ...]] = (list, dict, set, deque, bytearray)
+
+_MESSAGES: Final = "durable_graph.messages.models"
+"""The module of our own messages."""
 
 # What a pydantic model keeps beside its fields: says nothing about whether it can be shared, unless filled.
 _MODEL_SLOTS: Final = frozenset({"__pydantic_extra__", "__pydantic_private__"})
@@ -185,7 +188,7 @@ def _own_namedtuple(value: Any) -> Any:
     return clone
 
 
-def _copier_of(cls: type[Any]) -> Callable[[Any], Any] | None:
+def _copier_of(cls: type[Any]) -> Callable[[Any], Any] | None:  # noqa: PLR0911 - one for each way of copying
     """Find out how objects of a class are copied; None: they are shared."""
     if issubclass(cls, enum.Enum) or _is_listed_atom(cls):
         _ATOMS.add(cls)
@@ -193,6 +196,8 @@ def _copier_of(cls: type[Any]) -> Callable[[Any], Any] | None:
     numpy = sys.modules.get("numpy")
     if numpy is not None and issubclass(cls, (numpy.ndarray, numpy.generic)):
         return _COPIERS.setdefault(cls, _own_array)
+    if cls.__module__ == _MESSAGES:
+        return _COPIERS.setdefault(cls, _own_message)
     if is_namedtuple(cls):
         return _COPIERS.setdefault(cls, _own_namedtuple)
     if is_dataclass(cls) or is_pydantic(cls) or derives_from(cls, _CONTAINERS):
@@ -221,7 +226,26 @@ def _is_listed_atom(cls: type[Any]) -> bool:
     numpy = sys.modules.get("numpy")
     if numpy is not None and issubclass(cls, numpy.generic):
         return not issubclass(cls, (numpy.void, numpy.object_))  # a structured scalar can be written to
+    if cls.__module__ == _MESSAGES:  # their lists and dicts can change
+        return False
     return any(listed is cls and kind is not ARRAY for listed, kind in loaded_known_types())
+
+
+def _own_message(value: Any) -> Any:
+    """A message: frozen, but not what it holds. By hand, because there are many of them and a model's way is slow."""
+    fields: dict[str, Any] = dict(value.__dict__)
+    for name, part in fields.items():
+        if type(part) not in _ATOMS:
+            fields[name] = _own(part)
+    made: Any = object.__new__(cast("type[Any]", type(value)))
+    for name, state in (
+        ("__dict__", fields),
+        ("__pydantic_fields_set__", set(value.__pydantic_fields_set__)),
+        ("__pydantic_extra__", None),
+        ("__pydantic_private__", None),
+    ):
+        object.__setattr__(made, name, state)
+    return made
 
 
 def is_immutable(value: Any) -> bool:

@@ -250,6 +250,21 @@ NUMPY_SCALAR: Final = Kind(63, _scalar_parts, _scalar)
 """All numpy scalar types share one number: their dtype says which."""
 
 
+# --- our own chat messages ----------------------------------------------------------------------------------
+
+
+def _message(name: str, code: int) -> Known:
+    """Build a class of messages, whose form `durable_graph.messages` knows."""
+
+    def plain(value: Any) -> list[Any]:
+        return _load("durable_graph.messages.stored_form", "message_parts")(value)
+
+    def revive(plain: list[Any]) -> Any:
+        return _load("durable_graph.messages.stored_form", "message_maker")(name)(plain)
+
+    return Known("durable_graph.messages.models", name, Kind(code, plain, revive))
+
+
 # --- the list -----------------------------------------------------------------------------------------------
 
 
@@ -301,6 +316,12 @@ KNOWN: Final[tuple[Known, ...]] = (
     _text("ipaddress", "IPv6Interface", 32),
     _text("ipaddress", "IPv4Network", 33),
     _text("ipaddress", "IPv6Network", 34),
+    _message("HumanMessage", 40),
+    _message("AIMessage", 41),
+    _message("AIMessageChunk", 42),
+    _message("SystemMessage", 43),
+    _message("ToolMessage", 44),
+    _message("RemoveMessage", 45),
     Known("pydantic.types", "SecretStr", Kind(60, _secret, _maker("pydantic.types", "SecretStr"))),
     Known("pydantic.types", "SecretBytes", Kind(61, _secret, _maker("pydantic.types", "SecretBytes"))),
     Known("numpy", "ndarray", ARRAY),

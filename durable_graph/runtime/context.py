@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
 from typing_extensions import TypeVar
@@ -29,6 +29,8 @@ from durable_graph.runtime.questions import Asked
 from durable_graph.types import MISSING, StreamWriter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from durable_graph.caches import BaseCache
     from durable_graph.core.control import RunControl
     from durable_graph.core.mail import Mail
@@ -254,9 +256,15 @@ class TaskContext:
         Raises:
             AttemptOver: one was; nothing was done.
         """
-        watch, parent = self.watch, self.shared.parent
-        inner = act if parent is None else lambda: parent.fenced(act)
-        return inner() if watch is None else watch.fenced(inner)
+        watches: list[Watch] = []
+        context: TaskContext | None = self
+        while context is not None:
+            if context.watch is not None:
+                watches.append(context.watch)
+            context = context.shared.parent
+        for watch in reversed(watches):
+            act = partial(watch.fenced, act)
+        return act()
 
     @property
     def idempotency_key(self) -> str:
@@ -264,7 +272,9 @@ class TaskContext:
         run, task = self.shared.run, self.task
         thread, origin = task.origin
         if run is None or self.shared.encode is None:
-            return identity.idempotency_key(run.request.run_id if run is not None else "", origin, 0, task.path)
+            # Nothing is stored here. Inside of a task whose graph is, `thread` comes from that task, and is as stable.
+            name = thread if self.shared.asking is not None or run is None else f"{run.request.run_id}\0{thread}"
+            return identity.idempotency_key(name, origin, 0, task.path)
         return identity.idempotency_key(thread, origin, run.address.lane, task.known_as or task.path)
 
     def durable_key(self) -> str:

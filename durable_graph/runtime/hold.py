@@ -13,32 +13,50 @@ Drivers do the waiting: `push` answers with what is to be waited for, `flush` wa
 
 from __future__ import annotations
 
+import re
 import secrets
 import threading
 import time
 from collections import deque
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from durable_graph.errors import LostLease
 from durable_graph.records import ClaimRequest, CommitItem, LaneInfo
 from durable_graph.runtime import owner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from durable_graph.persistence.checkpointer import Checkpointer
     from durable_graph.records import Claim, LoadedThread, Outcome, Row
     from durable_graph.runtime.committer import Committer
     from durable_graph.runtime.outbox import NestedOutbox
     from durable_graph.types import Durability
 
-__all__ = ["BEHIND", "BEHIND_SECONDS", "Hold", "Raced"]
+__all__ = ["BEHIND", "BEHIND_SECONDS", "Hold", "Raced", "call_namespace", "call_of"]
 
 BEHIND = 64
 """How many commits a run with durability "async" may be ahead of its disk."""
 BEHIND_SECONDS = 0.1
 """How long its oldest commit may be under way before the run waits for it."""
+
+
+_CALL: Final = re.compile(r"(?P<path>.*?(?P<send>:\d*))\+(?P<number>\d+)")
+
+
+def call_namespace(path: str, number: int) -> str:
+    """The namespace of one of the graphs that a task calls. `path`: that of the first one."""
+    if not number:
+        return path
+    return f"{path}{'' if ':' in path.rpartition('|')[2] else ':'}+{number}"
+
+
+def call_of(ns: str) -> tuple[str, int]:
+    """The namespace of the first graph that the same task calls, and the number of this call."""
+    above, level, segment = ns.rpartition("|")
+    found = _CALL.fullmatch(segment)
+    if found is None:
+        return ns, 0
+    return f"{above}{level}{found['path'].removesuffix(':')}", int(found["number"])
 
 
 class Raced(Exception):
@@ -51,7 +69,7 @@ class Hold:
     seq: of the newest row.   first: the newest row when the run began: what has a higher seq is this run's own.
     lanes: all lanes of the thread by number.   last: the seq of each one's newest row.
     ahead: the commits under way, each with the time it began.   over: the run was told to give the thread back.
-    inside: what graphs inside tasks write through, by namespace.
+    inside: what graphs inside tasks write through, by namespace.   writers: who alone may write in a namespace.
     """
 
     def __init__(
@@ -82,10 +100,12 @@ class Hold:
         self.ahead: deque[tuple[float, Future[Outcome]]] = deque()
         self._new_lanes: list[LaneInfo] = []
         self._of_namespace: dict[str, list[int]] = {}
+        self._of_task: dict[str, set[int]] = {}
         self.inside: dict[str, NestedOutbox] = {}
-        self._writers: dict[str, object] = {}
+        self.writers: dict[str, object] = {}
+        self._newest = max(self.lanes, default=0)
         for lane, info in self.lanes.items():
-            self._of_namespace.setdefault(info.ns, []).append(lane)
+            self._index(lane, info.ns)
         self._sent: CommitItem | None = None
         self._inline = False
         self._passed: Future[None] | None = None
@@ -97,12 +117,18 @@ class Hold:
     def new_lane(self, ns: str, parent: tuple[int, int] = (0, 0)) -> int:
         """The number of a new lane, which is stored with the next rows. `parent`: (lane, seq) it branches from."""
         with self.lock:
-            lane = max(self.lanes, default=0) + 1
+            self._newest = lane = self._newest + 1
             self.lanes[lane] = info = LaneInfo(lane, ns, *parent, 0)
             self._new_lanes.append(info)
             self.last[lane] = 0
-            self._of_namespace.setdefault(ns, []).append(lane)
+            self._index(lane, ns)
             return lane
+
+    def _index(self, lane: int, ns: str) -> None:
+        self._of_namespace.setdefault(ns, []).append(lane)
+        if ns:
+            path, number = call_of(ns)
+            self._of_task.setdefault(path, set()).add(number)
 
     def newest_lane(self, ns: str) -> int | None:
         """The lane of a namespace that was written last; None when it has none."""
@@ -114,24 +140,20 @@ class Hold:
             return sorted(self._of_namespace.get(ns, ()), key=self.last.__getitem__, reverse=True)
 
     def numbers_of(self, path: str) -> list[int]:
-        """The calls of graphs that a task may have made: the numbers behind the "+" of the namespaces below it."""
+        """The numbers of the calls of graphs that a task may have made. `path`: the namespace of the first one."""
         with self.lock:
-            known = [ns.removeprefix(path) for ns in self._of_namespace if ns.startswith(path)]
-        return sorted(int(rest[1:] or 0) for rest in known if not rest or (rest[0] == "+" and rest[1:].isdecimal()))
+            return sorted(self._of_task.get(path, ()))
 
-    def written_since(self, seq: int, namespaces: Iterable[str]) -> bool:
-        """Whether a row of one of these graphs, or of one inside them, is newer."""
-        newer = [info.ns for lane, info in self.lanes.items() if self.last[lane] > seq]
-        return any(f"{one}|".startswith(f"{ns}|") for ns in namespaces for one in newer)
+    def written_since(self, seq: int) -> list[str]:
+        """The namespaces with newer rows than this."""
+        return [info.ns for lane, info in self.lanes.items() if self.last[lane] > seq]
 
     def take_over(self, ns: str, writer: object) -> None:
-        """From now on only this one writes in a namespace."""
+        """From now on only this one writes in a namespace. What another one held back there is added."""
         with self.lock:
-            self._writers[ns] = writer
-
-    def writes(self, ns: str, writer: object) -> bool:
-        """Whether this one may write in a namespace."""
-        return self._writers.get(ns) is writer
+            self.writers[ns] = writer
+            if ns in self.inside:
+                self.inside[ns].settle()
 
     # --- the claim ------------------------------------------------------------------------------------------------
 

@@ -8,9 +8,9 @@ for which checkpoint of the graph above it runs (its owner), so that
 - another task starts it anew, or, with a memory of its own, from where the parent's checkpoint pins it;
 - travelling or branching the parent takes it along: another branch is another owner.
 
-A task may run several graphs. Each call has a number, in the order in which they come: "research", "research+1". When the
-task runs again they may come in another order (who is first depends on the network, say), so a call that was made before
-is then known by its graph and its input, and only by its place where it has another input than it had.
+A task may run several graphs. Each call has a number, in the order in which they come: "research", "research:+1". When
+the task runs again they may come in another order (who is first depends on the network, say), so a call that was made
+before is then known by its graph and its input; by its place, where it has another input than it had.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from durable_graph.core.opening import asked_at
 from durable_graph.core.run import OWNER
 from durable_graph.persistence.codec import CODEC
 from durable_graph.persistence.layout import LaneWriter
+from durable_graph.runtime.hold import call_namespace
 from durable_graph.runtime.outbox import NestedOutbox
 from durable_graph.runtime.session import note_edits, read_from
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import TypeAlias
 
     from durable_graph.core.request import Request
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["LEVEL", "GraphCalls", "NestedSession", "calls_of", "path_below", "path_inside"]
 
 LEVEL: Final = "|"
-"""Between the levels of a namespace. Names of nodes hold none of these signs."""
+"""Between the levels of a namespace. Names of nodes hold neither this sign nor ":"."""
 
 _DIGEST: Final = 2
 """In what a checkpoint says of its owner: where the digest of the call is."""
@@ -73,10 +75,6 @@ class GraphCalls:
         self._running = 0
         self._waiting: list[Future[None]] = []
 
-    def namespace(self, number: int) -> str:
-        """Of the call with a number."""
-        return f"{self._path}+{number}" if number else self._path
-
     def next(self) -> str:
         """The namespace of a call that was not made before."""
         with self._lock:
@@ -84,7 +82,7 @@ class GraphCalls:
             while number in self._taken or number in (self._known or ()):
                 number += 1
             self._taken.add(number)
-            return self.namespace(number)
+            return call_namespace(self._path, number)
 
     def occurrence(self, digest: bytes) -> int:
         """How many calls with this digest came before."""
@@ -93,25 +91,25 @@ class GraphCalls:
             self._counts[digest] = count + 1
             return count
 
-    def place(self, digest: bytes, fingerprint: str, session: NestedSession) -> str:
+    def place(self, digest: bytes, session: NestedSession) -> str:
         """The namespace of a call that may have been made before."""
         with self._lock:
             if self._known is None:
                 self._known = self._read(session)
             free = [number for number in sorted(self._known) if number not in self._taken]
-            same = [number for number in free if self._known[number].step.fingerprint == fingerprint]
-            equal = [number for number in same if self._known[number].values[OWNER][_DIGEST:] == [digest]]
-            for found in (equal, same, free):
-                if found:
-                    self._taken.add(found[0])
-                    return self.namespace(found[0])
-            return self.next()
+            equal = [number for number in free if self._known[number].values[OWNER][_DIGEST:] == [digest]]
+            here = len(self._taken)  # its place, where calls come in the order in which they came
+            found = equal[:1] or ([here] if here in free else [])
+            if not found:
+                return self.next()
+            self._taken.add(found[0])
+            return call_namespace(self._path, found[0])
 
     def _read(self, session: NestedSession) -> dict[int, StoredCheckpoint]:
         """The calls that were made before, by number."""
         found: dict[int, StoredCheckpoint] = {}
         for number in session.hold.numbers_of(self._path):
-            stored, _ = session.begun(self.namespace(number))
+            stored, _ = session.begun(call_namespace(self._path, number))
             if stored is not None:
                 found[number] = stored
         return found
@@ -146,16 +144,17 @@ class GraphCalls:
 def calls_of(context: TaskContext) -> GraphCalls:
     """The calls of an attempt."""
     found: GraphCalls | None = context.graphs
-    if found is None:
-        with _making:
-            found = context.graphs = context.graphs or GraphCalls(path_below(context))
-    return found
+    if found is not None:
+        return found
+    with _making:
+        context.graphs = made = context.graphs or GraphCalls(path_below(context))
+        return made
 
 
 class NestedSession:
     """Between a run inside a task and the hold of the outermost run. See `session.Session`.
 
-    calls: those of the task, where it may make several; then `digest` tells them apart.   fingerprint: the graph's.
+    calls: those of the task, where it may make several; then `digest` tells them apart.
     """
 
     def __init__(
@@ -166,14 +165,12 @@ class NestedSession:
         stateful: bool,
         calls: GraphCalls | None,
         digest: bytes = b"",
-        fingerprint: str = "",
     ) -> None:
         self._context = context
         self._request = request
         self._stateful = stateful
         self._calls = calls
         self._digest = digest
-        self._fingerprint = fingerprint
         self._outbox: NestedOutbox | None = None
         run, session = context.shared.run, context.shared.session
         assert run is not None  # noqa: S101 - a task that runs has a run,
@@ -218,12 +215,15 @@ class NestedSession:
     def begin(self) -> StoredCheckpoint | None:
         """Read where it goes on, and prepare to write behind it."""
         hold = self.hold
-        if self._read_first or self._pin or self.ns in self._run.directed:
+        reads = self._read_first or self._pin is not None or self.ns in self._run.directed
+        if reads:
             hold.flush()  # what this run wrote may be what is read
         if self._calls is not None and self._read_first:
-            self.ns = self._calls.place(self._digest, self._fingerprint, self)
+            self.ns = self._calls.place(self._digest, self)
             self._tell()
         hold.take_over(self.ns, self)
+        if reads:
+            hold.flush()  # what another attempt wrote meanwhile, too: from now on it writes no more
         stored, writer = self._directed()
         if writer is None and self._read_first:
             stored, writer = self.begun(self.ns)
@@ -248,8 +248,9 @@ class NestedSession:
         if found is None:
             return None, None
         wanted, owner = (found, writer), _owner(found)
-        named = {} if self._run.stored is None else self._run.stored.directed
-        while found is not None and self.ns not in named:
+        above = self._run.stored
+        named: Mapping[str, tuple[int, int]] = {} if above is None else above.directed
+        while self.ns not in named:
             if not self._run.answers.keys().isdisjoint(asked.id for asked in asked_at(found)):
                 wanted = (found, writer)
             parent = found.parent

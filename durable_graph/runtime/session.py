@@ -219,10 +219,11 @@ def read_from(hold: Hold, lane: int, seq: int | None) -> tuple[StoredCheckpoint 
 
 def note_edits(hold: Hold, stored: StoredCheckpoint) -> None:
     """Find out in which waiting tasks somebody edited a graph since the run stopped."""
-    newest = hold.last[stored.address.lane]
-    for path, task in stored.pending.items():
-        if task.interrupts and task.writes is None and hold.written_since(newest, task.children):
-            stored.touched |= {path}
+    waiting = {path: task for path, task in stored.pending.items() if task.interrupts and task.writes is None}
+    newer = [f"{ns}|" for ns in hold.written_since(hold.last[stored.address.lane])] if waiting else []
+    stored.touched |= {
+        path for path, task in waiting.items() if any(one.startswith(f"{ns}|") for one in newer for ns in task.children)
+    }
 
 
 def _kept_status(loaded: LoadedThread | None) -> str:

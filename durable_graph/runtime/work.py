@@ -33,6 +33,7 @@ _SEVERAL = (list, tuple, set, frozenset)
 class Scope:
     """What the nodes of one graph share. `targets` are the names a route may lead to; `read_update` turns what a node
     returned into (key, value) pairs, None when it is no update; `validate` checks and coerces one written value.
+    `prepare` are functions (write, value) -> write of keys whose updates are to be readied before they are stored.
     """
 
     graph: str
@@ -43,6 +44,7 @@ class Scope:
     validate: Callable[[str, Any, Mapping[str, Any]], Any] | None
     strict: bool
     root: bool
+    prepare: Mapping[str, Callable[[Any, Any], Any]] = field(default_factory=dict[str, "Callable[[Any, Any], Any]"])
 
 
 @dataclass(slots=True)
@@ -198,6 +200,9 @@ class Result:
             if scope.strict:
                 raise InvalidUpdateError(self._unknown_key(key))
             return
+        if key in scope.prepare:
+            run = self.shared.run
+            value = scope.prepare[key](value, run.values.get(key, MISSING) if run is not None else MISSING)
         if scope.validate is not None:
             value = self._validated(scope.validate, key, value)
         encode = self.shared.encode

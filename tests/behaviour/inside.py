@@ -11,6 +11,7 @@ from durable_graph import START, Send, StateGraph, interrupt
 from durable_graph.records import PENDING
 from tests.behaviour.small_graphs import Log, Marks, chain
 
+
 class Part(TypedDict, total=False):
     """A state with a log, which outer states have too, and a number of its own."""
 
@@ -76,9 +77,7 @@ def deep(levels, bottom):
 def map_of(width, node):
     """`width` Sends to one node, each with its number."""
     builder = StateGraph(Log).add_node("part", node)
-    return builder.add_conditional_edges(
-        START, lambda _: [Send("part", {"number": n}) for n in range(width)], ["part"]
-    )
+    return builder.add_conditional_edges(START, lambda _: [Send("part", {"number": n}) for n in range(width)], ["part"])
 
 
 def in_os_threads(jobs):

@@ -8,6 +8,7 @@ import pytest
 
 from durable_graph import END, START, Command, Send, StateGraph, interrupt
 from durable_graph.errors import GraphRecursionError, UnknownNodeError
+from durable_graph.testing import Ledger, crash_sweep
 from tests.behaviour.making import says
 from tests.behaviour.small_graphs import Log, Marks, asked, chain, thread
 
@@ -303,3 +304,38 @@ def test_a_deferred_node_that_nothing_leads_to_is_warned_of():
     builder = StateGraph(Log).add_node("a", a).add_node("d", a, defer=True).add_edge(START, "a")
     with pytest.warns(UserWarning, match="nothing leads to node 'd'"):
         _ = builder.compile()
+
+
+# --- crashes, at every point -----------------------------------------------------------------------------------------
+
+LEDGER = Ledger()
+
+
+def crashing():
+    """Branches of unequal length, Sends and a question before a deferred join, and one more round behind it."""
+
+    def noting(name):
+        def node(state):
+            LEDGER.append(name, len(state["log"]))
+            return {"log": [name]}
+
+        return node
+
+    def spread(state):
+        return [Send("sent", n) for n in range(3)]
+
+    def sent(arg):
+        LEDGER.append("sent", arg)
+        return {"log": [arg]}
+
+    builder = uneven(join=noting("join"), c=lambda state: {"log": [interrupt("?")]}, b=noting("b"))
+    builder.add_node("sent", sent).add_conditional_edges("b", spread, ["sent"]).add_edge("sent", "join")
+    return builder.add_node("last", noting("last"), defer=True).add_edge("a", "last").add_edge("join", "last")
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+def test_wherever_the_process_dies_the_join_runs_once_and_last(backend):
+    report = crash_sweep(
+        crashing, {}, resumes=["C"], ledger=LEDGER, faces=["sync", "async"], backend=backend, report=None
+    )
+    report.check()

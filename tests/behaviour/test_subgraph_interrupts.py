@@ -6,7 +6,18 @@ import pytest
 
 from durable_graph import Command, StateGraph, interrupt
 from durable_graph.errors import GraphInterrupt, InvalidValueError, UnknownInterruptError
-from tests.behaviour.inside import DURABILITIES, Part, afresh, asking, calling, deep, fresh, in_os_threads, map_of, working
+from tests.behaviour.inside import (
+    DURABILITIES,
+    Part,
+    afresh,
+    asking,
+    calling,
+    deep,
+    fresh,
+    in_os_threads,
+    map_of,
+    working,
+)
 from tests.behaviour.making import says
 from tests.behaviour.small_graphs import Log, Marks, asked, chain, parallel, thread
 

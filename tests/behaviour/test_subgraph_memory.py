@@ -12,7 +12,7 @@ from tests.behaviour.small_graphs import Log, Marks, chain, parallel, thread
 CFG = thread()
 
 
-def counting(memory, **more):
+def counting(*, memory, **more):
     """A graph that says how often it was called, as far as it remembers."""
 
     def count(state):
@@ -48,9 +48,9 @@ def turns(face, graph, count, **more):
 @DURABILITIES
 @pytest.mark.parametrize(("memory", "expected"), [(None, [1, 1, 1]), (True, [1, 2, 3]), (False, [1, 1, 1])])
 def test_a_graph_remembers_over_turns_as_it_was_compiled(face, backend, durability, memory, expected):
-    graph = chain(sub=last_said(face, counting(memory))).compile(backend.make())
+    graph = chain(sub=last_said(face, counting(memory=memory))).compile(backend.make())
     assert turns(face, graph, 3, durability=durability) == expected
-    elsewhere = chain(sub=last_said(face, counting(memory))).compile(backend.reopen())
+    elsewhere = chain(sub=last_said(face, counting(memory=memory))).compile(backend.reopen())
     assert turns(face, elsewhere, 1, durability=durability) == [*expected, 4 if memory else 1]
 
 
@@ -65,7 +65,7 @@ def test_a_graph_as_a_node_remembers_as_it_was_compiled(face, backend, durabilit
 
 def test_false_stores_nothing_of_the_graph(face, backend):
     saver = backend.make()
-    graph = chain(sub=calling(face, counting(False))).compile(saver)
+    graph = chain(sub=calling(face, counting(memory=False))).compile(saver)
     face.invoke(graph, {"log": []}, CFG)
     assert set(checkpoints(saver)) == {""}
     assert face.get_state(graph, CFG, subgraphs=True).tasks == ()
@@ -73,20 +73,20 @@ def test_false_stores_nothing_of_the_graph(face, backend):
 
 @DURABILITIES
 def test_memory_is_there_in_the_next_step_of_the_same_run(face, backend, durability):
-    builder = StateGraph(Log).add_node("sub", last_said(face, counting(True))).add_edge(START, "sub")
+    builder = StateGraph(Log).add_node("sub", last_said(face, counting(memory=True))).add_edge(START, "sub")
     builder.add_conditional_edges("sub", lambda s: "sub" if s["log"][-1] < 4 else "__end__")
     graph = builder.compile(backend.make())
     assert face.invoke(graph, {"log": []}, CFG, durability=durability)["log"] == [1, 2, 3, 4]
 
 
 def test_threads_have_memories_of_their_own(face, backend):
-    graph = chain(sub=last_said(face, counting(True))).compile(backend.make())
+    graph = chain(sub=last_said(face, counting(memory=True))).compile(backend.make())
     face.invoke(graph, {"log": []}, thread("a"))
     assert face.invoke(graph, {"log": []}, thread("b"))["log"] == [1]
 
 
 def test_two_nodes_with_the_same_graph_have_memories_of_their_own(face, backend):
-    inner = counting(True)
+    inner = counting(memory=True)
     graph = chain(one=last_said(face, inner), two=last_said(face, inner)).compile(backend.make())
     assert turns(face, graph, 2) == [1, 1, 2, 2]
 
@@ -94,7 +94,7 @@ def test_two_nodes_with_the_same_graph_have_memories_of_their_own(face, backend)
 def test_memory_has_one_line_of_checkpoints(face, backend):
     """A turn appends to the last one; nothing is copied."""
     saver = backend.make()
-    graph = chain(sub=last_said(face, counting(True))).compile(saver)
+    graph = chain(sub=last_said(face, counting(memory=True))).compile(saver)
     turns(face, graph, 5)
     lanes = [lane.ns for lane in saver.load("t").lanes]
     assert lanes == ["", "sub"]
@@ -102,7 +102,7 @@ def test_memory_has_one_line_of_checkpoints(face, backend):
 
 def test_every_turn_of_a_graph_without_memory_uses_the_same_lane(face, backend):
     saver = backend.make()
-    graph = chain(sub=last_said(face, counting(None))).compile(saver)
+    graph = chain(sub=last_said(face, counting(memory=None))).compile(saver)
     turns(face, graph, 5)
     assert [lane.ns for lane in saver.load("t").lanes] == ["", "sub"]
 
@@ -175,7 +175,7 @@ def calling_with_number(inner):
 @DURABILITIES
 def test_a_finished_sibling_keeps_its_memory_when_the_step_is_resumed(face, backend, durability):
     marks = Marks()
-    done = counting(True)
+    done = counting(memory=True)
     waits = chain(Part, ask=asking(marks, "ask")).compile(checkpointer=True)
     graph = parallel(done=last_said(face, done), waits=last_said(face, waits)).compile(backend.make())
     for turn in (1, 2, 3):
@@ -193,7 +193,7 @@ def test_a_turn_that_fails_and_is_resumed_is_remembered_once(face, backend, dura
         if broken[0]:
             raise ValueError("no")
 
-    inner = counting(True, shaky=shaky)
+    inner = counting(memory=True, shaky=shaky)
     graph = chain(sub=last_said(face, inner)).compile(backend.make())
     broken[0] = False
     assert turns(face, graph, 1, durability=durability) == [1]
@@ -208,7 +208,7 @@ def test_a_turn_that_fails_and_is_resumed_is_remembered_once(face, backend, dura
 @DURABILITIES
 def test_an_abandoned_turn_is_forgotten(face, backend, durability):
     marks = Marks()
-    inner = counting(True, ask=asking(marks, "ask"))
+    inner = counting(memory=True, ask=asking(marks, "ask"))
     graph = chain(sub=calling(face, inner)).compile(backend.make())
     face.invoke(graph, {"log": []}, CFG, durability=durability)
     face.invoke(graph, Command(resume="A"), CFG, durability=durability)
@@ -231,7 +231,7 @@ def test_a_waiting_graph_with_memory_keeps_what_it_did_before_and_in_this_turn(f
 
 
 def test_graphs_with_memory_inside_graphs_with_memory_remember_both(face, backend):
-    bottom = counting(True)
+    bottom = counting(memory=True)
 
     def middle_node(state):
         return {"log": [bottom.invoke({"log": []})["log"][-1]], "number": state.get("number", 0) + 10}
@@ -243,7 +243,7 @@ def test_graphs_with_memory_inside_graphs_with_memory_remember_both(face, backen
 
 def test_memory_inside_a_graph_without_memory_lasts_as_long_as_that_one(face, backend):
     """Its pins are in the checkpoints of the graph above, and that one starts anew."""
-    bottom = counting(True)
+    bottom = counting(memory=True)
     builder = StateGraph(Log).add_node("m", last_said(face, bottom)).add_edge(START, "m")
     builder.add_conditional_edges("m", lambda s: "m" if len(s["log"]) < 3 else "__end__")
     middle = builder.compile()
@@ -274,7 +274,7 @@ def at_turn(face, graph, number):
 
 @DURABILITIES
 def test_travelling_the_parent_back_restores_the_memory_of_that_time(face, backend, durability):
-    graph = chain(sub=last_said(face, counting(True))).compile(backend.make())
+    graph = chain(sub=last_said(face, counting(memory=True))).compile(backend.make())
     turns(face, graph, 3, durability=durability)
     back = at_turn(face, graph, 1)
     assert face.invoke(graph, {"log": []}, back, durability=durability)["log"] == [1, 2]
@@ -282,7 +282,7 @@ def test_travelling_the_parent_back_restores_the_memory_of_that_time(face, backe
 
 
 def test_running_a_step_again_starts_from_the_memory_before_it(face, backend):
-    graph = chain(sub=last_said(face, counting(True)), z=says("z")).compile(backend.make())
+    graph = chain(sub=last_said(face, counting(memory=True)), z=says("z")).compile(backend.make())
     turns(face, graph, 3)
     before = [one for one in face.get_state_history(graph, CFG) if one.next == ("sub",)][::-1]
     assert face.invoke(graph, None, before[1].config)["log"] == [1, "z", 2, "z"]
@@ -290,7 +290,7 @@ def test_running_a_step_again_starts_from_the_memory_before_it(face, backend):
 
 
 def test_a_fork_remembers_what_was_before_it_and_the_other_branch_is_untouched(face, backend):
-    graph = chain(sub=last_said(face, counting(True))).compile(backend.make())
+    graph = chain(sub=last_said(face, counting(memory=True))).compile(backend.make())
     turns(face, graph, 2)
     ends = {1: at_turn(face, graph, 1), 2: at_turn(face, graph, 2)}
     fork = face.update_state(graph, ends[1], {"log": ["fork"]}, as_node="sub")
@@ -324,7 +324,7 @@ def test_forks_of_forks_remember_their_own_line(face, backend):
 
 
 def test_the_other_branchs_checkpoints_inside_stay_as_they_were(face, backend):
-    graph = chain(sub=last_said(face, counting(True))).compile(backend.make())
+    graph = chain(sub=last_said(face, counting(memory=True))).compile(backend.make())
     turns(face, graph, 2)
     inside = thread(checkpoint_ns="sub")
     before = {one.config["configurable"]["checkpoint_id"]: one for one in face.get_state_history(graph, inside)}

@@ -122,7 +122,7 @@ def test_several_graphs_of_one_node_are_told_apart(face, backend):
 
     graph = chain(n=node).compile(backend.make())
     shown = face.stream(graph, {"log": []}, CFG, subgraphs=True)
-    assert shown[:2] == [(("n",), {"a": {"log": ["a"]}}), (("n+1",), {"b": {"log": ["b"]}})]
+    assert shown[:2] == [(("n",), {"a": {"log": ["a"]}}), (("n:+1",), {"b": {"log": ["b"]}})]
 
 
 def test_a_question_inside_shows_at_every_level(face, backend):
@@ -177,7 +177,7 @@ def test_custom_events_come_while_the_graph_inside_still_runs(backend):
 
     async def main():
         async for event in graph.astream({"log": []}, CFG, stream_mode="custom"):
-            seen.append(event)
+            seen.append(event)  # noqa: PERF401 - one by one: the node waits for the first
 
     asyncio.run(asyncio.wait_for(main(), 30))
     assert seen == ["first"]

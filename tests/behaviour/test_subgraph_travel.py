@@ -1,12 +1,12 @@
 """Looking into graphs inside nodes, editing them, and travelling in them."""
 
-import functools
+import itertools
 
 import pytest
 
 from durable_graph import Command, interrupt
 from durable_graph.errors import InvalidConfigError, UnfinishedRunError, UnknownInterruptError
-from tests.behaviour.inside import Part, asking, calling, deep, fresh, map_of, working
+from tests.behaviour.inside import Part, asking, deep, fresh, map_of, working
 from tests.behaviour.making import says
 from tests.behaviour.small_graphs import Log, Marks, asked, chain, parallel, thread
 
@@ -73,7 +73,7 @@ def test_the_history_of_each_level_can_be_asked_for(face, three_deep):
         history = face.get_state_history(graph, inside(ns))
         assert [one.metadata["step"] for one in history] == list(range(last, -2, -1))
         assert history[-1].parent_config is None
-        for newer, older in zip(history, history[1:], strict=False):
+        for newer, older in itertools.pairwise(history):
             assert newer.parent_config == older.config
         limited = face.get_state_history(graph, inside(ns), limit=2, before=history[0].config)
         assert [one.config for one in limited] == [one.config for one in history[1:3]]
@@ -85,7 +85,7 @@ def test_a_historical_state_shows_what_ran_inside_at_every_level(face, three_dee
     face.invoke(graph, Command(resume="A"), CFG)
     (before,) = [one for one in face.get_state_history(graph, CFG) if one.next == ("g2",)]
     for ns, node, last in (("g2", "g1", "after1"), ("g2|g1", "g0", "after0"), ("g2|g1|g0", None, "ask=A")):
-        outer, inner = levels(face.get_state(graph, before.config, subgraphs=True))
+        _, inner = levels(face.get_state(graph, before.config, subgraphs=True))
         assert (inner.values["log"][-1], inner.next) == (last, ())
         assert inner.config["configurable"]["checkpoint_ns"] == ns
         if node:
@@ -127,9 +127,9 @@ def test_the_graphs_of_one_node_can_each_be_looked_at(face, backend):
 
     graph = chain(n=node).compile(backend.make())
     face.invoke(graph, {"log": []}, CFG)
-    values = [face.get_state(graph, inside(ns)).values for ns in ("n", "n+1", "n+2")]
+    values = [face.get_state(graph, inside(ns)).values for ns in ("n", "n:+1", "n:+2")]
     assert values == [{"log": [], "number": 1}, {"log": [], "number": 1}, {"log": [], "answer": 2}]
-    assert face.get_state_history(graph, inside("n+2"))[0].values == {"log": [], "answer": 2}
+    assert face.get_state_history(graph, inside("n:+2"))[0].values == {"log": [], "answer": 2}
 
 
 @pytest.mark.parametrize("ns", ["nope", "sub|nope", "sub|", "|sub", "sub|deep|more", "plain"])
@@ -157,86 +157,6 @@ def test_a_namespace_that_has_nothing_stored_yet_shows_an_empty_state(face, back
         face.invoke(graph, None, inside("sub"))
 
 
-# --- which graphs there are -------------------------------------------------------------------------------------------
-
-
-class Team:
-    """A node that is a method, and its graph an attribute."""
-
-    def __init__(self, graph):
-        self.graph = graph
-
-    def work(self, state):
-        return {"log": self.graph.invoke({"log": []})["log"]}
-
-
-def with_graph(graph, state):
-    return {"log": graph.invoke({"log": []})["log"]}
-
-
-def test_graphs_of_nodes_functions_methods_and_partials_are_found(face):
-    bottom = chain(b=says("b")).compile(name="bottom")
-    middle = chain(deep=bottom).compile(name="middle")
-    two = chain(c=says("c")).compile(name="two")
-
-    def several(state):
-        return {"log": [*middle.invoke({"log": []})["log"], *two.invoke({"log": []})["log"]]}
-
-    nodes = {
-        "itself": middle,
-        "function": calling(face, middle),
-        "method": Team(middle).work,
-        "partial": functools.partial(with_graph, middle),
-        "several": several,
-        "plain": says("p"),
-    }
-    graph = chain(**nodes).compile()
-    flat = [(name, found.name) for name, found in face.collect(graph, "get_subgraphs")]
-    assert flat == [
-        ("itself", "middle"),
-        ("function", "middle"),
-        ("method", "middle"),
-        ("partial", "middle"),
-        ("several", "middle"),
-        ("several+1", "two"),
-    ]
-    everything = dict(face.collect(graph, "get_subgraphs", recurse=True))
-    assert set(everything) == {name for name, _ in flat} | {f"{name}|deep" for name, found in flat if found != "two"}
-    assert everything["method|deep"] is bottom
-
-
-def test_a_namespace_picks_one_graph(face):
-    bottom = chain(b=says("b")).compile()
-    middle = chain(deep=bottom).compile()
-    graph = chain(one=middle, two=middle).compile()
-    assert face.collect(graph, "get_subgraphs", namespace="two") == [("two", middle)]
-    assert face.collect(graph, "get_subgraphs", namespace="one|deep") == [("one|deep", bottom)]
-    found = face.collect(graph, "get_subgraphs", namespace="one", recurse=True)
-    assert found == [("one", middle), ("one|deep", bottom)]
-
-
-def test_a_graph_that_calls_itself_is_not_gone_into_for_ever(face, backend):
-    graphs = {}
-
-    def node(state):
-        depth = state["other"]
-        if depth:
-            return {"log": [depth, *GRAPHS["self"].invoke({"other": depth - 1, "log": []})["log"]]}
-        return {"log": [0]}
-
-    GRAPHS["self"] = chain(n=node).compile(backend.make())
-    graph = GRAPHS["self"]
-    assert face.invoke(graph, {"other": 3, "log": []}, CFG)["log"] == [3, 2, 1, 0]
-    assert [name for name, _ in face.collect(graph, "get_subgraphs", recurse=True)] == ["n"]
-    assert face.get_state(graph, inside("n|n")).values["log"] == [1, 0]
-    with pytest.raises(InvalidConfigError, match="leads to no graph"):
-        face.get_state(graph, inside("other"))
-    assert graphs == {}
-
-
-GRAPHS = {}
-
-
 # --- editing ----------------------------------------------------------------------------------------------------------
 
 
@@ -254,7 +174,11 @@ def test_a_waiting_graph_is_edited_at_any_level_and_the_root_goes_on_with_it(fac
     assert levels(now)[level].values["log"][-1] == f"edit{level}"
     result = face.invoke(graph, Command(resume="A"), CFG)
     plain = ["before2", "before1", "before0", "pre", "ask=A", "after0", "after1", "after2"]
-    assert result["log"] == [*plain[: min(level, 2) + 1 + (level == 3)], f"edit{level}", *plain[min(level, 2) + 1 + (level == 3) :]]
+    assert result["log"] == [
+        *plain[: min(level, 2) + 1 + (level == 3)],
+        f"edit{level}",
+        *plain[min(level, 2) + 1 + (level == 3) :],
+    ]
     assert marks.count("pre") == marks.count("before0") == 1
 
 
@@ -317,8 +241,8 @@ def test_the_right_graph_of_a_node_is_edited(face, backend):
 
     graph = chain(n=node).compile(backend.make())
     face.invoke(graph, {"log": []}, CFG)
-    face.update_state(graph, inside("n+2"), {"answer": 5, "log": ["edit"]})
-    assert face.get_state(graph, inside("n+2")).values == {"log": ["edit"], "answer": 5}
+    face.update_state(graph, inside("n:+2"), {"answer": 5, "log": ["edit"]})
+    assert face.get_state(graph, inside("n:+2")).values == {"log": ["edit"], "answer": 5}
     assert face.invoke(graph, Command(resume=1), CFG)["log"] == ["edit", "d=1"]
 
 

@@ -2,13 +2,12 @@
 
 import asyncio
 import operator
-from dataclasses import dataclass
 from typing import Annotated, TypedDict
 
 import pytest
 
-from durable_graph import START, RetryPolicy, Runtime, Send, StateGraph, get_config
-from durable_graph.errors import GraphRecursionError, NoCheckpointerError, ThreadBusy
+from durable_graph import START, Command, RetryPolicy, Send, StateGraph, get_config
+from durable_graph.errors import GraphRecursionError, NoCheckpointerError
 from tests.behaviour.inside import (
     DURABILITIES,
     afresh,
@@ -32,13 +31,6 @@ class Child(TypedDict, total=False):
 
     log: Annotated[list[str], operator.add]
     own: int
-
-
-@dataclass
-class Who:
-    """What is handed to a run as context."""
-
-    name: str
 
 
 def child(marks=None, **nodes):
@@ -138,7 +130,7 @@ def test_a_batch_inside_a_node_runs_as_part_of_the_run(face, backend):
     saver = backend.make()
     graph = chain(sub=node if face.name == "sync" else anode).compile(saver)
     assert face.invoke(graph, {"log": []}, CFG)["log"] == ["c0", "c1", "c2", "c3"]
-    assert set(checkpoints(saver)) == {"", "sub", "sub+1", "sub+2", "sub+3"}
+    assert set(checkpoints(saver)) == {"", "sub", "sub:+1", "sub:+2", "sub:+3"}
 
 
 def test_a_graph_bound_to_a_config_and_one_in_a_partial_run_as_part_of_the_run(face, backend):
@@ -179,7 +171,7 @@ def test_one_node_may_call_several_graphs_one_after_the_other(face, backend, dur
 
     graph = chain(n=node if face.name == "sync" else anode).compile(saver)
     assert face.invoke(graph, {"log": []}, CFG, durability=durability)["log"] == ["one", "two", "one"]
-    assert set(checkpoints(saver)) == {"", "n", "n+1", "n+2"}
+    assert set(checkpoints(saver)) == {"", "n", "n:+1", "n:+2"}
 
 
 @DURABILITIES
@@ -245,139 +237,6 @@ def test_graphs_may_be_three_levels_deep(face, backend, durability):
     path = ["before2", "before1", "before0", "bottom", "after0", "after1", "after2"]
     assert result["log"] == marks.seen == path
     assert set(checkpoints(saver)) == {"", "g2", "g2|g1", "g2|g1|g0"}
-
-
-# --- what is inherited ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("as_node", [True, False], ids=["as a node", "called"])
-def test_the_inner_run_has_context_store_config_metadata_tags_and_limits_of_the_outer_one(face, backend, as_node):
-    seen = {}
-
-    def look(state, runtime: Runtime):
-        config = get_config()
-        seen.update(
-            context=runtime.context,
-            store=runtime.store,
-            user=config["configurable"]["user"],
-            metadata=config["metadata"]["customer"],
-            tags=config["tags"],
-            limit=config["recursion_limit"],
-            thread=runtime.execution_info.thread_id,
-        )
-
-    from durable_graph.stores import InMemoryStore
-
-    store = InMemoryStore()
-    inner = child(look=look)
-    builder = StateGraph(Log, context_schema=Who).add_node("sub", inner if as_node else calling(face, inner))
-    graph = builder.add_edge(START, "sub").compile(backend.make(), store=store)
-    config = {**thread(user="u1"), "metadata": {"customer": 7}, "tags": ["blue"], "recursion_limit": 33}
-    face.invoke(graph, {"log": []}, config, context=Who("Ada"))
-    assert seen == {
-        "context": Who("Ada"),
-        "store": store,
-        "user": "u1",
-        "metadata": 7,
-        "tags": ["blue"],
-        "limit": 33,
-        "thread": "t",
-    }
-
-
-def test_what_is_passed_to_the_inner_call_wins(face, backend):
-    seen = {}
-
-    def look(state, runtime: Runtime):
-        config = get_config()
-        seen.update(user=config["configurable"]["user"], tags=config["tags"], context=runtime.context)
-
-    inner = child(look=look)
-
-    def node(state):
-        inner.invoke({}, {"configurable": {"user": "u2"}, "tags": ["blue", "red"]}, context=Who("Bob"))
-
-    graph = chain(n=node).compile(backend.make())
-    face.invoke(graph, {"log": []}, {**thread(user="u1"), "tags": ["blue"]}, context=Who("Ada"))
-    assert seen == {"user": "u2", "tags": ["blue", "red"], "context": Who("Bob")}
-
-
-def test_checkpoints_inside_keep_the_users_metadata_and_nothing_of_ours(face, backend):
-    graph = chain(sub=child()).compile(backend.make())
-    face.invoke(graph, {"log": []}, {**CFG, "metadata": {"customer": 7}})
-    outer = face.get_state(graph, CFG).metadata
-    inner = face.get_state(graph, thread(checkpoint_ns="sub")).metadata
-    assert inner["customer"] == 7
-    assert set(inner) == set(outer)
-
-
-def test_a_graph_called_with_the_nodes_config_is_part_of_the_run(face, backend):
-    inner = child()
-
-    def node(state, config):
-        return {"log": inner.invoke({"log": []}, config)["log"]}
-
-    async def anode(state, config):
-        return {"log": (await inner.ainvoke({"log": []}, config))["log"]}
-
-    saver = backend.make()
-    graph = chain(n=node if face.name == "sync" else anode).compile(saver)
-    assert face.invoke(graph, {"log": []}, CFG)["log"] == ["c1", "c2"]
-    assert set(checkpoints(saver)) == {"", "n"}
-
-
-def test_a_config_of_a_node_two_levels_up_is_no_nested_call(face, backend):
-    """Its thread is held by the run; the error says what to do."""
-    bottom = chain(c=says("c")).compile(backend.make())
-    kept = {}
-
-    def keep(state, config):
-        kept["config"] = config
-
-    middle = chain(m=lambda s: {"log": bottom.invoke({"log": []}, kept["config"])["log"]}).compile()
-    graph = chain(keep=keep, sub=middle).compile(backend.make())
-    with pytest.raises(ThreadBusy, match="on its own thread"):
-        face.invoke(graph, {"log": []}, CFG)
-
-
-def test_a_graph_without_a_checkpointer_called_with_the_same_thread_id_is_part_of_the_run(face, backend):
-    """As with `{"configurable": config["configurable"]}`: it names no other conversation."""
-    inner = child()
-
-    def node(state, config):
-        return {"log": inner.invoke({"log": []}, {"configurable": config["configurable"]})["log"]}
-
-    saver = backend.make()
-    graph = chain(n=node).compile(saver)
-    assert face.invoke(graph, {"log": []}, CFG)["log"] == ["c1", "c2"]
-    assert set(checkpoints(saver)) == {"", "n"}
-
-
-@DURABILITIES
-def test_a_graph_with_a_thread_of_its_own_is_a_run_of_its_own(face, backend, durability):
-    saver = backend.make()
-    inner = chain(c=lambda s: {"log": [len(s["log"])]}).compile(saver)
-
-    def node(state):
-        return {"log": inner.invoke({"log": ["turn"]}, thread("other"), durability=durability)["log"]}
-
-    graph = chain(n=node).compile(saver)
-    assert face.invoke(graph, {"log": []}, CFG, durability=durability)["log"] == ["turn", 1]
-    assert face.invoke(graph, {"log": []}, CFG, durability=durability)["log"] == ["turn", 1, "turn", 1, "turn", 3]
-    assert set(checkpoints(saver)) == {""}
-    assert set(checkpoints(saver, "other")) == {""}
-
-
-def test_the_checkpointer_of_a_graph_that_becomes_a_node_is_not_used(face, backend, tmp_path):
-    from checkpointers import InMemorySaver
-
-    own = InMemorySaver()
-    saver = backend.make()
-    inner = chain(c1=says("c1")).compile(own)
-    assert face.invoke(chain(sub=inner).compile(saver), {"log": []}, CFG)["log"] == ["c1"]
-    assert set(checkpoints(saver)) == {"", "sub"}
-    assert face.invoke(chain(sub=inner).compile(), {"log": []}) == {"log": ["c1"]}
-    assert dump(own) is None
 
 
 # --- limits and errors ------------------------------------------------------------------------------------------------
@@ -446,8 +305,81 @@ def test_a_retry_of_the_outer_node_does_not_run_finished_graphs_again(face, back
 
     builder = StateGraph(Log)
     builder.add_node("n", node, retry_policy=RetryPolicy(0.001, jitter=False)).add_edge(START, "n")
-    assert face.invoke(builder.compile(backend.make()), {"log": []}, CFG, durability=durability)["log"] == ["one", "two"]
+    assert face.invoke(builder.compile(backend.make()), {"log": []}, CFG, durability=durability)["log"] == [
+        "one",
+        "two",
+    ]
     assert (marks.count("node"), marks.count("one"), marks.count("two")) == (3, 1, 1)
+
+
+@DURABILITIES
+def test_a_graph_that_runs_on_when_its_node_is_tried_again_does_not_disturb_the_next_attempt(backend, durability):
+    """`gather` raises the first error and leaves the others running."""
+    marks = Marks()
+
+    async def slow(state):
+        marks("slow")
+        await asyncio.sleep(0.03)
+        return {"log": ["slow"]}
+
+    def shaky(state):
+        marks("shaky")
+        if marks.count("shaky") < 4:
+            raise ConnectionError("again")
+        return {"log": ["steady"]}
+
+    bad = chain(s=shaky).compile()
+    good = chain(a=lambda s: {"log": ["a"]}, b=slow, c=slow, d=lambda s: {"log": ["d"]}).compile()
+
+    async def node(state):
+        found = await asyncio.gather(good.ainvoke({"log": []}), bad.ainvoke({"log": []}))
+        return {"log": [one["log"] for one in found]}
+
+    builder = StateGraph(Log).add_node("n", node, retry_policy=RetryPolicy(0.02, 1.0, max_attempts=9, jitter=False))
+    graph = builder.add_edge(START, "n").compile(backend.make())
+
+    async def main():
+        result = await graph.ainvoke({"log": []}, CFG, durability=durability)
+        await asyncio.sleep(0.1)  # what still runs comes to its end
+        return result
+
+    assert asyncio.run(main())["log"] == [["a", "slow", "slow", "d"], ["steady"]]
+    history = list(graph.get_state_history(thread(checkpoint_ns="n")))
+    assert history[0].values["log"] == ["a", "slow", "slow", "d"]
+
+
+@DURABILITIES
+def test_a_graph_that_runs_on_when_the_run_has_failed_stores_nothing_more(backend, durability):
+    marks, saver = Marks(), backend.make()
+
+    async def slow(state):
+        await asyncio.sleep(0.05)
+        marks("slow")
+        return {"log": ["slow"]}
+
+    def broken(state):
+        if not marks.count("mended"):
+            raise ValueError("no")
+
+    bad, good = chain(b=broken).compile(), chain(s=slow, t=lambda s: marks("after")).compile()
+
+    async def node(state):
+        found = await asyncio.gather(good.ainvoke({"log": []}), bad.ainvoke({"log": []}))
+        return {"log": found[0]["log"]}
+
+    graph = chain(n=node).compile(saver)
+
+    async def main():
+        with pytest.raises(ValueError, match="no"):
+            await graph.ainvoke({"log": []}, CFG, durability=durability)
+        before = dump(saver)
+        await asyncio.sleep(0.1)
+        assert marks.seen == ["slow"]
+        assert dump(saver) == before
+        marks("mended")
+        return await graph.ainvoke(None, CFG, durability=durability)
+
+    assert asyncio.run(main())["log"] == ["slow"]
 
 
 @DURABILITIES
@@ -498,8 +430,6 @@ def test_a_resumed_node_gets_what_its_finished_graph_gave(face, backend):
     def node(state):
         found = inner.invoke({"log": []})["log"]
         return {"log": [found, asking(marks, "n")(state)["log"][0]]}
-
-    from durable_graph import Command
 
     graph = chain(n=node).compile(backend.make())
     face.invoke(graph, {"log": []}, CFG)

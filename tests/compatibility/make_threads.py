@@ -7,12 +7,14 @@ Processes that crash are real ones: they are killed with SIGKILL.
 
 import sqlite3
 import sys
+import traceback
 from pathlib import Path
 
 from checkpointers import SqliteSaver
 from durable_graph import Command
 from durable_graph.testing.processes import ForkServer
 from tests.compatibility import orders_v1
+from tests.sources import ROOT
 
 FILE = Path(__file__).with_name("threads_v1.db")
 
@@ -46,6 +48,8 @@ def given(name, number):
 
 def load():
     """In the fork server: all that its children need, but nothing that is open."""
+    whole = traceback.format_exception  # errors are stored with theirs: the paths of this machine are nobody's business
+    traceback.format_exception = lambda error: [line.replace(f"{ROOT}/", "") for line in whole(error)]
     for schema in (orders_v1.Order, orders_v1.OrderModel):
         _ = orders_v1.orders(schema, SqliteSaver("never made.db"))
 

@@ -125,5 +125,24 @@ def up():
 SHAPES = {three_deep: ["yes"], stateful_map: (), several: ["A"], together: lambda asked: f"a{asked.value}", up: ()}
 """Each with the answers to what it asks."""
 
-ALONE = ("b1", "ask", "b3", "before0", "before1", "after0", "after1", "first", "last", "o1", "o2", "t1", "t2", "m", "d", "say", "x", "z")
+ALONE = (
+    "b1",
+    "ask",
+    "b3",
+    "before0",
+    "before1",
+    "after0",
+    "after1",
+    "first",
+    "last",
+    "o1",
+    "o2",
+    "t1",
+    "t2",
+    "m",
+    "d",
+    "say",
+    "x",
+    "z",
+)
 """Nodes that run alone: what they did is stored with the very next write."""

@@ -3,9 +3,9 @@
     python tests/performance/bench.py [--quick] [--rounds K] [--only TEXT] [--alone]
 
 Each peer gets an environment of its own (.venv-langgraph-*, .venv-dbos-*, made on first use). Figures are microseconds
-per unit, medians over all rounds; "times" says how many times faster durable_graph is. SQLite runs on a disk and, where there is
-/dev/shm, in memory ("tmpfs": engine and driver without the disk). On a disk the time is what a caller waits; elsewhere
-it is CPU time, all OS threads together.
+per unit, medians over all rounds; "times" says how many times faster durable_graph is. SQLite runs on a disk and, where
+there is /dev/shm, in memory ("tmpfs": engine and driver without the disk). On a disk the time is what a caller waits;
+elsewhere it is CPU time, all OS threads together.
 """
 
 import argparse

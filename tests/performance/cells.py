@@ -12,8 +12,10 @@ class Cell:
     """One row.
 
     n: units in one run.   repeat: runs in one round.   peer: the engine beside ours, None where there is none.
-    Goals, None where there is none. us: microseconds per unit.   times: how many times faster than the peer.   bare: how
-    many times a bare insert and its commit.   ends: how many times as long the last units, or those of a larger run.
+
+    Goals, None where there is none:
+    us: microseconds per unit.   times: how many times faster than the peer.   bare: how many times a bare insert and
+    its commit.   ends: how many times as long the last units take as the first, or those of a larger run.
     """
 
     title: str

@@ -12,7 +12,6 @@ from random import Random
 
 from durable_graph.core.effects import Cancel, Emit, Launch, Load, Persist, Receive
 from durable_graph.core.history import snapshot
-from durable_graph.core.mail import Said
 from durable_graph.core.scripts import run_graph
 from durable_graph.errors import StorageError
 from durable_graph.graph.calls import make_call

@@ -1,0 +1,78 @@
+"""Tools, the node that calls them, and what stands around a model's tool calls.
+
+Names are loaded when they are first used: messages and schemas need pydantic, which costs more than the rest.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from durable_graph.prebuilt.conditions import tools_condition
+    from durable_graph.prebuilt.injection import (
+        InjectedState,
+        InjectedStore,
+        InjectedToolArg,
+        InjectedToolCallId,
+        InjectionError,
+        ToolRuntime,
+    )
+    from durable_graph.prebuilt.orphans import answer_orphans, distinct_calls
+    from durable_graph.prebuilt.tool_calls import ToolCallRequest
+    from durable_graph.prebuilt.tool_errors import ToolInvocationError
+    from durable_graph.prebuilt.tool_input import pending_calls
+    from durable_graph.prebuilt.tool_node import ToolNode
+    from durable_graph.prebuilt.tools import Tool, tool
+    from durable_graph.prebuilt.validation_node import ValidationNode
+
+__all__ = [
+    "InjectedState",
+    "InjectedStore",
+    "InjectedToolArg",
+    "InjectedToolCallId",
+    "InjectionError",
+    "Tool",
+    "ToolCallRequest",
+    "ToolInvocationError",
+    "ToolNode",
+    "ToolRuntime",
+    "ValidationNode",
+    "answer_orphans",
+    "distinct_calls",
+    "pending_calls",
+    "tool",
+    "tools_condition",
+]
+
+_HOMES: Final[dict[str, str]] = {
+    "InjectedState": "injection",
+    "InjectedStore": "injection",
+    "InjectedToolArg": "injection",
+    "InjectedToolCallId": "injection",
+    "InjectionError": "injection",
+    "Tool": "tools",
+    "ToolCallRequest": "tool_calls",
+    "ToolInvocationError": "tool_errors",
+    "ToolNode": "tool_node",
+    "ToolRuntime": "injection",
+    "ValidationNode": "validation_node",
+    "answer_orphans": "orphans",
+    "distinct_calls": "orphans",
+    "pending_calls": "tool_input",
+    "tool": "tools",
+    "tools_condition": "conditions",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
