@@ -85,7 +85,7 @@ $(DEV): $(MADE) pyproject.toml constraints.txt
 
 $(LANGCHAIN): $(MADE) pyproject.toml constraints.txt
 	@echo "installing durable_graph and LangChain into $(VENV) ..."
-	@$(call install,.[langchain$(COMMA)test])
+	@$(call install,.[langchain$(COMMA)models$(COMMA)test])
 	@touch $@
 
 # --- what people run -------------------------------------------------------------------------------------------------

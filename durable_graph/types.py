@@ -51,7 +51,7 @@ Durability: TypeAlias = Literal["sync", "async", "exit"]
 OnUnfinished: TypeAlias = Literal["reject", "finish", "abandon"]
 """What new input does to a run of the same thread that waits or was cut short."""
 
-StreamMode: TypeAlias = Literal["values", "updates", "custom", "tasks", "checkpoints", "debug"]
+StreamMode: TypeAlias = Literal["values", "updates", "custom", "messages", "tasks", "checkpoints", "debug"]
 
 StreamWriter: TypeAlias = Callable[[Any], None]
 

@@ -86,13 +86,14 @@ class Interrupted:
 
 @final
 class Said:
-    """A running task wrote to the custom stream."""
+    """A running task wrote to the custom stream, or, with another `mode`, to that one."""
 
-    __slots__ = ("data", "task")
+    __slots__ = ("data", "mode", "task")
 
-    def __init__(self, task: Task, data: Any) -> None:
+    def __init__(self, task: Task, data: Any, mode: str = "custom") -> None:
         self.task = task
         self.data = data
+        self.mode = mode
 
 
 @final

@@ -150,6 +150,10 @@ def _open_past(run: Run, stored: StoredCheckpoint, command: TaskRecord | None, g
     record.origin, record.names = stored.origin, {new: old for new, old in stored.renamed.items() if new != old}
     _carry(run, command)
     run.plan(stored.origin)
+    # What was asked there is known on the branch too: an answer that fits no question is an error, never dropped.
+    known = {task.path: _ids(task) for task in stored.pending.values()}
+    run.asked = {path: ids for path, ids in known.items() if not given.keys().isdisjoint(ids)}
+    run.edited = stored.step.source == "update" or command is not None
     if not run.answers.keys().isdisjoint(asked):  # the questions come from graphs inside: these go on where they asked
         run.directed = {ns: at for task in stored.pending.values() for ns, at in task.children.items()}
     run.directed |= stored.directed
@@ -158,6 +162,11 @@ def _open_past(run: Run, stored: StoredCheckpoint, command: TaskRecord | None, g
         run.over = True
     run.show.values(run.values)
     return Batch([record], _first_pending(run, command, given), status="waiting" if run.over else None)
+
+
+def _ids(task: TaskRecord) -> tuple[str, ...]:
+    """What a task asked, in order."""
+    return tuple(dict.fromkeys((*task.answered, *(asked.id for asked in task.interrupts))))
 
 
 def whole_frontier(stored: StoredCheckpoint) -> Frontier:

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from durable_graph.types import MISSING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from durable_graph.core.control import RunControl
+    from durable_graph.core.planning import Task
     from durable_graph.core.program import NodeNames
     from durable_graph.core.run import Run
     from durable_graph.records import Write
     from durable_graph.types import Command, OnUnfinished, Send
 
-__all__ = ["Request"]
+__all__ = ["Heard", "Request"]
+
+
+class Heard(Protocol):
+    """Knows which messages were streamed already."""
+
+    def __call__(self, task: Task, values: Mapping[str, Any], /) -> Iterable[Any]:
+        """The payloads of the messages a task wrote that were not; values: the state it ran on."""
+        ...
+
+    def known(self, task: Task, /) -> None:
+        """The result of a task was stored by an earlier call."""
+        ...
 
 
 @dataclass(slots=True)
@@ -34,6 +47,8 @@ class Request:
     joined: the graph is the whole node, so that nothing comes between its end and the node's.
     owner: (lane, seq) of the checkpoint of that task, and a digest where the task may call several graphs.
     answers: those the graphs above were given.
+    heard: gives the messages of a task that ended which nobody has seen yet, and is told of tasks that are `known`;
+        None when nobody listens to "messages".
     control: asked before each step whether the run shall stop there; None when nobody may ask for it.
     """
 
@@ -60,6 +75,7 @@ class Request:
     owner: tuple[Any, ...] | None = None
     answers: Mapping[str, Any] = field(default_factory=dict[str, Any])
     control: RunControl | None = None
+    heard: Heard | None = None
 
     def continuing(self) -> Request:
         """The same call without its input: go on with what is stored."""

@@ -63,6 +63,7 @@ class Run:
     pins: where the graphs with a memory of their own stand: namespace -> (lane, seq).   stateful: the namespaces that
     were called in this step and have one.   directed: where graphs inside go on, on a branch.
     calls: the recorded steps of the step that is under way; results: what they gave, where nothing is stored.
+    asked: on a branch, what its first tasks asked where it started: path -> ids, in order.
     edited: somebody edited the state that this step reads.   carried: what a Command changed before this step.
     migrated: what `migrate_state` and aliases changed, until a checkpoint has it.
     """
@@ -98,6 +99,7 @@ class Run:
         self.before: NodeNames = request.before or program.interrupt_before
         self._after: NodeNames = request.after or program.interrupt_after
         self.edited = False
+        self.asked: dict[str, tuple[str, ...]] = {}
         self._fresh = True
         self.closing = False
         self._shown: StepRecord | None = None
@@ -175,7 +177,8 @@ class Run:
         if shown is not None and shown.names:
             for task in self.tasks:
                 task.known_as = shown.names.get(task.path)
-        self.edited = False
+        if shown is None or shown.source != "fork":  # a fork is where the run begins
+            self.edited, self.asked = False, {}
         if self.calls:
             self.calls, self.results = {}, {}
         show = self.show
@@ -250,7 +253,7 @@ class Run:
         for mail in mails:
             task = mail.task
             if type(mail) is Said:
-                self.show.note("custom", mail.data)
+                self.show.note(mail.mode, mail.data)
                 continue
             if type(mail) is Finished:
                 self.busy -= 1

@@ -81,6 +81,9 @@ class Show:
         if task.spec.hidden:
             return
         if task.writes is not None:
+            if self._request.heard is not None:
+                for payload in self._request.heard(task, values):
+                    self.note("messages", payload)
             self.note("updates", streaming.update_payload(task, self._request.copy, cached=task.cached))
         elif task.interrupts:
             self.question(task, values)
@@ -91,6 +94,8 @@ class Show:
 
     def known(self, task: Task) -> None:
         """A task whose result was stored by an earlier call."""
+        if self._request.heard is not None:
+            self._request.heard.known(task)
         if not task.spec.hidden and "updates" in self.modes:
             self.note("updates", streaming.update_payload(task, self._request.copy, cached=True))
 

@@ -29,11 +29,14 @@ if TYPE_CHECKING:
     from durable_graph.runtime.context import RunContext, TaskContext
     from durable_graph.types import Durability
 
-__all__ = ["Nest", "inherited", "nest_of", "own_events"]
+__all__ = ["ALWAYS_SEEN", "Nest", "inherited", "nest_of", "own_events"]
 
 _OURS: Final = "langgraph_"
 """What begins so in a node's metadata says where the node is, and is not true of the nodes inside."""
 _PLACE: Final = ("checkpoint_id", "checkpoint_ns")
+
+ALWAYS_SEEN: Final = frozenset({"custom", "messages"})
+"""Stream modes that show graphs inside nodes too, whether `subgraphs` was asked for or not."""
 
 _leaving = threading.Lock()
 
@@ -262,5 +265,5 @@ def own_events(call: Call, events: Sequence[Event]) -> list[Event]:
     """What the caller himself listens to."""
     if not call.own:
         return []
-    seen = call.own if call.subgraphs else call.own & {"custom"}
+    seen = call.own if call.subgraphs else call.own & ALWAYS_SEEN
     return [event for event in events if event[0] in (seen if event[2:] else call.own)]

@@ -10,7 +10,7 @@ from durable_graph.core.scripts import run_graph
 from durable_graph.errors import InternalError
 from durable_graph.graph.caching import CacheCalls
 from durable_graph.graph.calls import taking
-from durable_graph.graph.nesting import ainside, inside
+from durable_graph.graph.nesting import ALWAYS_SEEN, ainside, inside
 from durable_graph.graph.outputs import result_of
 from durable_graph.graph.printing import PRINTED, aprinting, printing
 from durable_graph.persistence.codec import CODEC
@@ -32,10 +32,7 @@ if TYPE_CHECKING:
     from durable_graph.records import Address
     from durable_graph.runtime.nested import NestedSession
 
-__all__ = ["ALWAYS_SEEN", "LANGCHAIN", "Performs"]
-
-ALWAYS_SEEN = frozenset({"custom"})
-"""Stream modes that show graphs inside nodes too, whether `subgraphs` was asked for or not."""
+__all__ = ["LANGCHAIN", "Performs"]
 
 LANGCHAIN = "langchain_core.callbacks"
 """Loaded as soon as anybody has a callback handler or a Runnable; until then a run need not be told to LangChain."""
@@ -70,7 +67,9 @@ class Performs(CacheCalls):
         if call.nest is not None:
             session = shared.session = call.nest.session(call)
             call.nest.prepare(call, shared)
+            _listen(call, shared)
             return shared, session
+        _listen(call, shared)
         if self.checkpointer is None:
             return shared, None
         shared.session = Session(
@@ -171,6 +170,14 @@ class Performs(CacheCalls):
                 outcome.append(driver.outcome)
             return
         raise _never_ours(call)
+
+
+def _listen(call: Call, shared: RunContext) -> None:
+    """Somebody listens to messages, here or outside: remember which were shown."""
+    if "messages" in call.request.modes:
+        from durable_graph.models.streaming import Heard
+
+        call.request.heard = Heard(shared)
 
 
 def _never_ours(call: Call) -> InternalError:

@@ -19,6 +19,7 @@ from uuid import UUID
 
 from durable_graph.core.mail import Failed, Interrupted, Late, Relayed, Said
 from durable_graph.core.reports import error_record
+from durable_graph.models.streaming import listener
 from durable_graph.runtime.callables import Body
 from durable_graph.runtime.context import CURRENT
 
@@ -186,6 +187,11 @@ class Bridge:
         metadata = context.config["metadata"]
         manager = run.get_child(f"graph:step:{metadata['langgraph_step']}")
         manager.add_metadata(metadata)
+        if listener(context) is not None:
+            from durable_graph.langchain.tokens import token_handler
+
+            if token_handler() not in manager.inheritable_handlers:
+                manager.add_handler(token_handler(), inherit=True)
         context.config["callbacks"] = manager
         return manager
 

@@ -7,7 +7,7 @@ models to stream inside `invoke` too.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from durable_graph.models.streaming import emit_token, listener
 from durable_graph.runtime.context import CURRENT
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from durable_graph.runtime.context import TaskContext
 
 __all__ = ["TokenHandler", "token_handler"]
-
-_SHOWN: Final = ("ls_provider", "ls_model_type", "ls_temperature", "ls_max_tokens", "ls_model_name")
 
 
 class _Call:
@@ -53,28 +51,22 @@ class TokenHandler:
     def __init__(self) -> None:
         self._calls: dict[UUID, _Call] = {}
 
-    def on_chat_model_start(
-        self,
-        serialized: dict[str, Any],
-        messages: list[list[Any]],
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        tags: list[str] | None = None,
-        metadata: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def on_chat_model_start(self, *_args: Any, run_id: UUID, **told: Any) -> None:
+        """A chat model is called: remember where, if somebody listens there."""
         context = CURRENT.get()
         heard = listener(context)
         if context is not None and heard is not None:
-            told = {name: value for name, value in (metadata or {}).items() if name in _SHOWN or not _ours(name)}
-            own_tags = [tag for tag in tags or () if not tag.startswith("seq:step:")]
-            self._calls[run_id] = _Call(context, heard, told, own_tags)
+            given: dict[str, Any] = told.get("metadata") or {}
+            tags: list[str] = told.get("tags") or []
+            metadata = {name: value for name, value in given.items() if not _ours(name)}
+            own_tags = [tag for tag in tags if not tag.startswith("seq:step:")]
+            self._calls[run_id] = _Call(context, heard, metadata, own_tags)
 
-    def on_llm_start(self, serialized: Any, prompts: Any, **kwargs: Any) -> None:
+    def on_llm_start(self, *_args: Any, **_told: Any) -> None:
         """Models that are no chat models say no messages."""
 
-    def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: UUID, **kwargs: Any) -> None:
+    def on_llm_new_token(self, *_args: Any, run_id: UUID, chunk: Any = None, **_told: Any) -> None:
+        """A chat model says a piece."""
         call = self._calls.get(run_id)
         message = getattr(chunk, "message", None)
         if call is not None and message is not None:
@@ -83,7 +75,8 @@ class TokenHandler:
             call.streamed = True
             call.emit(message)
 
-    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_told: Any) -> None:
+        """A chat model has answered; show it whole when it did not stream."""
         call = self._calls.pop(run_id, None)
         found = response.generations[0] if response.generations else []
         message = getattr(found[0], "message", None) if found else None
@@ -94,13 +87,16 @@ class TokenHandler:
         elif message.id is not None:
             call.heard.seen.add(message.id)
 
-    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_llm_error(self, *_args: Any, run_id: UUID, **_told: Any) -> None:
+        """It failed, or nobody wants to hear the rest."""
         _ = self._calls.pop(run_id, None)
 
-    def tap_output_iter(self, run_id: UUID, output: Iterator[Any]) -> Iterator[Any]:
+    def tap_output_iter(self, _run_id: UUID, output: Iterator[Any]) -> Iterator[Any]:
+        """What a chain streams is not touched."""
         return output
 
-    def tap_output_aiter(self, run_id: UUID, output: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    def tap_output_aiter(self, _run_id: UUID, output: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Async `tap_output_iter`."""
         return output
 
 

@@ -334,6 +334,8 @@ class TaskContext:
             run = self.shared.run
             task = self.task
             known = [*task.answered, *(one.id for one in task.interrupts)]
+            if not known and run is not None and run.asked:
+                known = [*run.asked.get(task.path, ())]
             edited = run is not None and run.edited
             asked = Asked(task.id, run.answers if run is not None else {}, known, edited=edited)
             with _first_question:  # tasks of one node may ask at the same time

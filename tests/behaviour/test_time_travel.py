@@ -132,7 +132,6 @@ def test_on_a_branch_of_a_node_that_asked_twice_the_first_answer_is_asked_for_by
     assert log(face.get_state(graph, CFG).values) == ["A", "B"]
 
 
-@pytest.mark.xfail(reason="Run.arrive plans the tasks of a branch without what was asked there before")
 def test_an_answer_to_a_question_the_branch_does_not_ask_is_an_error_and_never_dropped(face, backend):
     question = ["old"]
     graph = chain(ask=lambda state: {"log": [interrupt(question[0])]}).compile(backend.make())
@@ -142,6 +141,23 @@ def test_an_answer_to_a_question_the_branch_does_not_ask_is_an_error_and_never_d
     question[0] = "new"
     with pytest.raises(Exception, match=asked.id):
         face.invoke(graph, Command(resume={asked.id: "yes"}), waiting)
+
+
+def test_a_branch_that_was_answered_may_ask_in_a_later_step_of_the_same_node(face, backend):
+    def ask(state):
+        return {"log": [interrupt(f"question {len(state['log'])}")]}
+
+    builder = StateGraph(Log).add_node("ask", ask).add_edge(START, "ask")
+    builder.add_conditional_edges("ask", lambda state: "ask" if len(state["log"]) < 3 else END, ["ask", END])
+    graph = builder.compile(backend.make())
+    face.invoke(graph, {"log": []}, CFG)
+    waiting = face.get_state(graph, CFG).config
+    for answer in "abc":
+        face.invoke(graph, Command(resume=answer), CFG)
+    [second] = face.invoke(graph, Command(resume="A"), waiting)["__interrupt__"]
+    assert second.value == "question 1"
+    face.invoke(graph, Command(resume="B"), CFG)
+    assert face.invoke(graph, Command(resume="C"), CFG)["log"] == ["A", "B", "C"]
 
 
 def test_updates_and_routes_of_a_command_apply_on_the_branch_alone(face, backend):
