@@ -6,6 +6,8 @@ import pytest
 
 from durable_graph import Command, interrupt
 from durable_graph.errors import InvalidConfigError, UnfinishedRunError, UnknownInterruptError
+from durable_graph.testing.life import Crashed, Life, WatchedCheckpointer
+from durable_graph.testing.playing import call_in_life
 from tests.behaviour.inside import Part, asking, deep, fresh, map_of, working
 from tests.behaviour.making import says
 from tests.behaviour.small_graphs import Log, Marks, asked, chain, parallel, thread
@@ -102,6 +104,18 @@ def test_the_state_of_a_run_that_failed_inside_shows_where(face, backend):
     outer, inner = levels(face.get_state(graph, CFG, subgraphs=True))
     assert outer.tasks[0].error == inner.tasks[0].error == "ValueError('no')"
     assert inner.next == ("c2",)
+
+
+def test_the_state_of_a_run_whose_process_died_inside_shows_how_far_the_graph_came(face, backend):
+    saver, life = backend.make(), Life(1, dies_at=1, counted=frozenset({"effect"}))
+    inner = chain(c1=says("c1"), c2=lambda s: life.effect("died here") or {"log": ["c2"]}).compile()
+    graph = chain(a=says("a"), sub=fresh(inner)).compile(WatchedCheckpointer(saver, life))
+    with pytest.raises(Crashed):
+        call_in_life(life, lambda: face.invoke(graph, {"log": []}, CFG))
+    again = chain(a=says("a"), sub=fresh(chain(c1=says("c1"), c2=says("c2")).compile())).compile(saver)
+    shown = levels(face.get_state(again, CFG, subgraphs=True))
+    assert [(one.values["log"], one.next) for one in shown] == [(["a"], ("sub",)), (["c1"], ("c2",))]
+    assert face.invoke(again, None, CFG)["log"] == ["a", "c1", "c2"]
 
 
 def test_parallel_graphs_are_shown_each_in_its_task(face, backend):

@@ -14,7 +14,7 @@ from durable_graph.errors import UnknownInterruptError
 from tests.behaviour.by_hand import GRAPHS, applied, engine_graph, hand_run, marks_of, name_of
 from tests.behaviour.small_graphs import Marks, dump, thread
 
-# Nested graphs come here: a HandGraph with a node that runs a graph of its own, and its name among the shapes.
+# Graphs inside nodes have a table of their own: test_subgraph_matrix.
 SHAPES = tuple(GRAPHS)
 KINDS = ("finished", "waiting")
 WAYS = ("replay", "edit", "other answer")
