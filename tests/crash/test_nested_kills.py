@@ -15,13 +15,15 @@ def swept(graph, **options):
 
 @shapes
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+@pytest.mark.parametrize("backend", ["memory", pytest.param("sqlite", marks=pytest.mark.slow)])
 def test_a_graph_with_graphs_inside_ends_the_same_wherever_it_crashed(graph, durability, backend):
     options = {} if durability == "sync" else {"recorded": ()}
     assert swept(graph, durability=durability, backend=backend, **options).points
 
 
+@pytest.mark.slow
 @pytest.mark.crash
+@pytest.mark.timeout(120)
 @shapes
 def test_a_graph_with_graphs_inside_ends_the_same_wherever_it_was_killed(graph):
     assert swept(graph, kill=True).points

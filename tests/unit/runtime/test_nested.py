@@ -156,3 +156,48 @@ def test_what_is_stored_of_a_called_graph_says_which_call_it_is():
     assert len(sub) == 2
     assert len(called) == 3
     assert len(called[2]) == 8
+
+
+class Slow(Hold):
+    """A hold whose OS thread is held up just when its commit has come back."""
+
+    def held_up(self, came, go_on):
+        self.came, self.go_on = came, go_on
+
+    def judge(self, outcome):
+        if self.came is not None:
+            came, self.came = self.came, None
+            came.set()
+            assert self.go_on.wait(10)
+        super().judge(outcome)
+
+
+def test_rows_are_committed_once_when_two_os_threads_flush(tmp_path):
+    """Two graphs inside one node, say. The second one must not take a commit that came back for one that did not."""
+    from checkpointers import SqliteSaver
+    from durable_graph.records import BASE, MAIN, ClaimRequest, Row
+
+    commits = []
+
+    class Counting(SqliteSaver):
+        def commit(self, items):
+            commits.extend(row.seq for item in items for row in item.rows)
+            return super().commit(items)
+
+    with Counting(tmp_path / "runs.db") as saver:
+        hold = Slow(saver, committer_for(saver), "t", None, "sync")
+        hold.held_up(threading.Event(), threading.Event())
+        came, go_on = hold.came, hold.go_on
+        lane = hold.new_lane("")
+        request = hold.claim_request(lane, 0)
+        assert isinstance(request, ClaimRequest)
+        hold.claimed(saver.claim(request))
+        hold.rows.append(Row(lane, MAIN, 1, BASE, b"one"))
+        first = threading.Thread(target=hold.flush)
+        first.start()
+        assert came.wait(10)
+        hold.rows.append(Row(lane, MAIN, 2, BASE, b"two"))
+        hold.flush()
+        go_on.set()
+        first.join()
+    assert commits == [1, 2]
