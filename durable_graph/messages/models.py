@@ -162,11 +162,19 @@ class HumanMessage(BaseMessage):
 
     type: Literal["human"] = "human"  # pyright: ignore[reportIncompatibleVariableOverride] - frozen, so it may be narrower
 
+    if TYPE_CHECKING:  # or type checkers make one up from the fields, without a positional content
+
+        def __init__(self, content: str | list[Any] = "", **fields: Any) -> None: ...
+
 
 class SystemMessage(BaseMessage):
     """What the model is told to be and do."""
 
     type: Literal["system"] = "system"  # pyright: ignore[reportIncompatibleVariableOverride] - frozen, so it may be narrower
+
+    if TYPE_CHECKING:  # or type checkers make one up from the fields, without a positional content
+
+        def __init__(self, content: str | list[Any] = "", **fields: Any) -> None: ...
 
 
 class AIMessage(BaseMessage):

@@ -213,15 +213,19 @@ class Hold:
                 return
 
     def _commit_here(self, item: CommitItem) -> None:
+        came = False
         try:
             outcome = self.committer.commit(item)
+            came = True
         finally:
-            with self.lock:
+            with self.lock:  # in one piece: another OS thread must not take this item for one whose outcome never came
                 self._inline = False
+                if came:
+                    self._sent = None
                 passed, self._passed = self._passed, None
             if passed is not None:
                 passed.set_result(None)
-        self.settle(outcome)
+        self.judge(outcome)
 
     def push(self) -> Future[Outcome] | Future[None] | None:
         """Hand everything to the committer; the newest commit under way. None when everything is durable.
@@ -274,6 +278,10 @@ class Hold:
             LostLease: somebody else holds the thread now.
         """
         self._sent = None
+        self.judge(outcome)
+
+    def judge(self, outcome: Outcome) -> None:
+        """What an outcome means. *Raises* as `settle`."""
         if outcome == "stale":
             what = (
                 f"thread {self.key!r} was taken over by another run; the last step of this one that is durable has "
