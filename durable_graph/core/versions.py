@@ -6,7 +6,6 @@ A checkpoint is adapted when it is read; what is stored stays as it is. The next
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -273,5 +272,5 @@ def _path(changes: Changes, path: str) -> str:
 def _namespace(changes: Changes, ns: str) -> str:
     """The namespace of a graph inside a node of this one, which is the last level of it."""
     above, level, segment = ns.rpartition("|")
-    node = re.split("[:+]", segment, maxsplit=1)[0]
+    node = segment.partition(":")[0]
     return f"{above}{level}{_node(changes, node)}{segment.removeprefix(node)}"
