@@ -12,7 +12,6 @@ import json
 import random
 import sqlite3
 import time
-import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
@@ -20,10 +19,9 @@ from typing_extensions import override
 
 from checkpointers.fencing import RUNNING, different_rows
 from checkpointers.sql import statements as sql
-from checkpointers.sql.sqlite_database import MEMORY, SqliteDatabase, attach, detach, registry
+from checkpointers.sql.sqlite_database import MEMORY
 from checkpointers.sql.sqlite_errors import explain, is_busy, locked
-from checkpointers.sql.sqlite_target import find_file
-from durable_graph.errors import InvalidConfigError
+from checkpointers.sql.sqlite_user import SqliteUser
 from durable_graph.persistence.checkpointer import Checkpointer
 from durable_graph.records import Claim, LaneInfo, LoadedThread, Row, ThreadInfo
 
@@ -45,7 +43,7 @@ _CHUNK: Final = 1000
 """Rows taken from aiosqlite at once; between two chunks other tasks run."""
 
 
-class SqliteSaver(Checkpointer):
+class SqliteSaver(SqliteUser, Checkpointer):
     """A checkpointer in a SQLite file, for one machine and any number of its processes.
 
     target: a path, "sqlite:///relative.db", "sqlite:////absolute.db", ":memory:" (lives as long as this object is
@@ -61,11 +59,7 @@ class SqliteSaver(Checkpointer):
     """
 
     def __init__(self, target: Target, *, synchronous: Synchronous = "FULL", busy_timeout: float = 5.0) -> None:
-        self._file, options = find_file(target)
-        self._synchronous: Synchronous = _checked_synchronous(options.get("synchronous", synchronous))
-        self._patience = _checked_timeout(options.get("busy_timeout", busy_timeout))
-        self._database: SqliteDatabase | None = None
-        self._detach: weakref.finalize[..., Any] | None = None
+        self._use(target, synchronous, busy_timeout)
         self._token = object()
 
     @classmethod
@@ -82,29 +76,6 @@ class SqliteSaver(Checkpointer):
     @override
     def identity(self) -> tuple[Any, ...]:
         return ("sqlite", self._token if self._file == MEMORY else self._file)
-
-    @override
-    def setup(self) -> None:
-        """Make the tables now. Never needed: first use does it.
-
-        Raises:
-            StorageError: the file cannot be used.
-        """
-        self._open().prepare(self._patience)
-
-    @override
-    def close(self) -> None:
-        """Let go of the file; the last saver over it closes it. The object may be used again."""
-        self._database = None
-        if self._detach is not None:
-            self._detach()
-
-    def _open(self) -> SqliteDatabase:
-        with registry.lock:  # or two OS threads would both attach, and one attachment would never be undone
-            if self._database is None:
-                self._database = attach(self._file, self._synchronous)
-                self._detach = weakref.finalize(self, detach, self._database)
-            return self._database
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -172,24 +143,6 @@ class SqliteSaver(Checkpointer):
 
 
 AsyncSqliteSaver = SqliteSaver
-
-
-def _checked_synchronous(value: str) -> Synchronous:
-    if value == "FULL" or value == "NORMAL":  # noqa: PLR1714 - type checkers narrow this form
-        return value
-    raise InvalidConfigError(f"synchronous={value!r}: it is 'FULL' or 'NORMAL'.")
-
-
-def _checked_timeout(value: float | str) -> float:
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
-        raise InvalidConfigError(
-            f"busy_timeout={value!r}: it is a number of seconds, 0 or more.", cure="Pass e.g. 5.0."
-        )
-    return seconds
 
 
 # --- what happens inside one transaction ---------------------------------------------------------------------------

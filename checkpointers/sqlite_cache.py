@@ -12,21 +12,15 @@ taken for another one.
 from __future__ import annotations
 
 import time
-import weakref
 from functools import partial
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from typing_extensions import override
 
 from checkpointers.sql import cache_statements as sql
-from checkpointers.sql.sqlite_database import attach, detach, registry
-from checkpointers.sql.sqlite_target import find_file
-from checkpointers.sqlite import (
-    _checked_synchronous,  # pyright: ignore[reportPrivateUsage] - one package, one way to read options
-    _checked_timeout,  # pyright: ignore[reportPrivateUsage] - as above
-)
+from checkpointers.sql.sqlite_user import SqliteUser
 from durable_graph.caches import BaseCache
 from durable_graph.errors import CorruptDataError, NewerDatabaseError
 
@@ -34,7 +28,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
-    from checkpointers.sql.sqlite_database import SqliteDatabase, Synchronous
+    from checkpointers.sql.sqlite_database import Synchronous
     from checkpointers.sql.sqlite_target import Target
     from durable_graph.caches import FullKey, Namespace
     from durable_graph.caches.base import Entries
@@ -47,7 +41,7 @@ _SWEPT_AT_ONCE: Final = 100
 """Values that are over and are removed by one write, beside as many as it adds."""
 
 
-class SqliteCache(BaseCache):
+class SqliteCache(SqliteUser, BaseCache):
     """A cache in a SQLite file, which may be the file of a `SqliteSaver` too.
 
     path: a path, "sqlite:///relative.db", "sqlite:////absolute.db", ":memory:" (lives as long as this object is open),
@@ -63,11 +57,7 @@ class SqliteCache(BaseCache):
     """
 
     def __init__(self, path: Target, *, synchronous: Synchronous = "NORMAL", busy_timeout: float = 5.0) -> None:
-        self._file, options = find_file(path)
-        self._synchronous: Synchronous = _checked_synchronous(options.get("synchronous", synchronous))
-        self._patience = _checked_timeout(options.get("busy_timeout", busy_timeout))
-        self._database: SqliteDatabase | None = None
-        self._detach: weakref.finalize[..., Any] | None = None
+        self._use(path, synchronous, busy_timeout)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._file!r})"
@@ -76,7 +66,7 @@ class SqliteCache(BaseCache):
     def load(self, keys: Sequence[FullKey]) -> dict[FullKey, bytes]:
         if not keys:
             return {}
-        found = self._open().read(partial(_load, keys=keys, now=_now()), self._patience)
+        found = (self._database or self._open()).read(partial(_load, keys=keys, now=_now()), self._patience)
         return {key: self._opened(key, value) for key, value in found.items()}
 
     @override
@@ -87,28 +77,12 @@ class SqliteCache(BaseCache):
             for key, (data, ttl) in entries.items()
         ]
         if rows:
-            self._open().write(partial(_store, rows=rows, now=now), self._patience)
+            (self._database or self._open()).write(partial(_store, rows=rows, now=now), self._patience)
 
     @override
     def drop(self, namespaces: Sequence[Namespace] | None = None) -> None:
         if namespaces is None or namespaces:
-            self._open().write(partial(_drop, namespaces=namespaces), self._patience)
-
-    @override
-    def close(self) -> None:
-        """Let go of the file; the last user of it closes it. The object may be used again."""
-        self._database = None
-        if self._detach is not None:
-            self._detach()
-
-    def _open(self) -> SqliteDatabase:
-        if self._database is not None:
-            return self._database
-        with registry.lock:  # or two OS threads would both attach, and one attachment would never be undone
-            if self._database is None:
-                self._database = attach(self._file, self._synchronous)
-                self._detach = weakref.finalize(self, detach, self._database)
-            return self._database
+            (self._database or self._open()).write(partial(_drop, namespaces=namespaces), self._patience)
 
     def _opened(self, key: FullKey, value: object) -> bytes:
         """The codec's bytes in a stored value."""

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import weakref
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from typing_extensions import override
 
-from checkpointers.sql.sqlite_database import attach, detach, registry
-from checkpointers.sql.sqlite_target import checked_synchronous, checked_timeout, find_file
+from checkpointers.sql.sqlite_user import SqliteUser
 from checkpointers.sql.store import SqliteRows
 from durable_graph.stores.base import RowStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from checkpointers.sql.sqlite_database import SqliteDatabase, Synchronous
+    from checkpointers.sql.sqlite_database import Synchronous
     from checkpointers.sql.sqlite_target import Target
     from durable_graph.stores import IndexConfig, TTLConfig
     from durable_graph.stores.rows import Rows
@@ -25,7 +23,7 @@ __all__ = ["AsyncSqliteStore", "SqliteStore"]
 T = TypeVar("T")
 
 
-class SqliteStore(RowStore):
+class SqliteStore(SqliteUser, RowStore):
     """A store in a SQLite file, for one machine and any number of its processes.
 
     target: a path, "sqlite:///relative.db", "sqlite:////absolute.db", ":memory:" (lives as long as this object is
@@ -49,11 +47,7 @@ class SqliteStore(RowStore):
         busy_timeout: float = 5.0,
     ) -> None:
         super().__init__(index=index, ttl=ttl)
-        self._file, options = find_file(target)
-        self._synchronous: Synchronous = checked_synchronous(options.get("synchronous", synchronous))
-        self._patience = checked_timeout(options.get("busy_timeout", busy_timeout))
-        self._database: SqliteDatabase | None = None
-        self._detach: weakref.finalize[..., Any] | None = None
+        self._use(target, synchronous, busy_timeout)
 
     @classmethod
     def from_conn_string(
@@ -70,29 +64,6 @@ class SqliteStore(RowStore):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._file!r})"
-
-    @override
-    def setup(self) -> None:
-        """Make the tables now. Never needed: first use does it.
-
-        Raises:
-            StorageError: the file cannot be used.
-        """
-        self._open().prepare(self._patience)
-
-    @override
-    def close(self) -> None:
-        """Let go of the file; the last user of it in this process closes it. The object may be used again."""
-        self._database = None
-        if self._detach is not None:
-            self._detach()
-
-    def _open(self) -> SqliteDatabase:
-        with registry.lock:  # or two OS threads would both attach, and one attachment would never be undone
-            if self._database is None:
-                self._database = attach(self._file, self._synchronous)
-                self._detach = weakref.finalize(self, detach, self._database)
-            return self._database
 
     @override
     def read(self, work: Callable[[Rows], T]) -> T:
