@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from typing_extensions import override
 
 from durable_graph.graph.compiled import CompiledStateGraph
+from durable_graph.graph.passing import apassing, passing
 from durable_graph.graph.views import ThreadView
 from durable_graph.runtime.places import SAVED
 from durable_graph.schema import Schema, json_schema_of
@@ -149,30 +150,16 @@ class Workflow(CompiledStateGraph[Any, Any, Any, Any]):
     @override
     def _tries(self, call: Call, bridge: Bridge | None) -> Generator[Sequence[Event], None, Outcome]:
         running = super()._tries(call, bridge)
-        return self._translated(running) if call.request.modes else running
-
-    def _translated(
-        self, running: Generator[Sequence[Event], None, Outcome]
-    ) -> Generator[Sequence[Event], None, Outcome]:
-        try:
-            while True:
-                events = next(running)
-                yield [self._shown(event) for event in events]
-        except StopIteration as end:
-            return end.value
-        finally:
-            running.close()
+        return passing(running, self._translated) if call.request.modes else running
 
     @override
-    async def _atries(
+    def _atries(
         self, call: Call, bridge: Bridge | None, outcome: list[Outcome]
     ) -> AsyncGenerator[Sequence[Event], None]:
-        running = super()._atries(call, bridge, outcome)
-        try:
-            async for events in running:
-                yield [self._shown(event) for event in events]
-        finally:
-            await running.aclose()
+        return apassing(super()._atries(call, bridge, outcome), self._translated)
+
+    def _translated(self, events: Sequence[Event]) -> list[Event]:
+        return [self._shown(event) for event in events]
 
 
 class _View(ThreadView):

@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import suppress
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from durable_graph.core.mail import Relayed
 from durable_graph.errors import AttemptOver, GraphInterrupt, ParentCommand, UnserializableValueError
+from durable_graph.graph.passing import passing
 from durable_graph.graph.subgraph import GraphNode
 from durable_graph.runtime.context import CURRENT
 from durable_graph.runtime.nested import LEVEL, NestedSession, calls_of, path_below
@@ -221,17 +223,8 @@ def inside(
 ) -> Generator[Sequence[Event], None, Outcome]:
     """A run inside a node: what it shows goes outside too, and what becomes of it is the node's matter."""
     try:
-        while True:
-            try:
-                events = next(running)
-            except StopIteration as end:
-                outcome: Outcome = end.value
-                break
-            nest.relay(events)
-            if shown := own_events(call, events):
-                yield shown
+        outcome = yield from passing(running, partial(_relayed, nest, call))
     finally:
-        running.close()
         nest.leave()
     nest.settle(outcome)
     return outcome
@@ -244,10 +237,9 @@ async def ainside(
     calls = None if call.own else nest.calls  # a stream may stand still for as long as its reader likes
     if calls is not None:
         calls.begin()
-    try:
+    try:  # not `apassing`: an async generator more costs each level 20 calls
         async for events in running:
-            nest.relay(events)
-            if shown := own_events(call, events):
+            if shown := _relayed(nest, call, events):
                 yield shown
     finally:
         await running.aclose()
@@ -259,6 +251,11 @@ async def ainside(
         while (others := calls.others()) is not None:
             await asyncio.wrap_future(others)
     nest.settle(outcome[0])
+
+
+def _relayed(nest: Nest, call: Call, events: Sequence[Event]) -> list[Event]:
+    nest.relay(events)
+    return own_events(call, events)
 
 
 def own_events(call: Call, events: Sequence[Event]) -> list[Event]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from durable_graph.core.editing import COPY, edit_thread
@@ -12,7 +13,8 @@ from durable_graph.graph.caching import CacheCalls
 from durable_graph.graph.calls import taking
 from durable_graph.graph.nesting import ALWAYS_SEEN, ainside, inside
 from durable_graph.graph.outputs import result_of
-from durable_graph.graph.printing import PRINTED, aprinting, printing
+from durable_graph.graph.passing import apassing, passing
+from durable_graph.graph.printing import PRINTED, printed
 from durable_graph.persistence.codec import CODEC
 from durable_graph.runtime.aio import AsyncDriver
 from durable_graph.runtime.blocking import BlockingDriver
@@ -126,7 +128,7 @@ class Performs(CacheCalls):
             bridge = self._bridge(call)
             running = bridge.watch(self._tries(call, bridge))
         if self.debug:
-            running = printing(call, running)
+            running = passing(running, partial(printed, call))
         return running if call.nest is None else inside(call.nest, call, running)
 
     def _tries(self, call: Call, bridge: Bridge | None) -> Generator[Sequence[Event], None, Outcome]:
@@ -148,7 +150,7 @@ class Performs(CacheCalls):
             bridge = self._bridge(call)
             running = bridge.awatch(self._atries(call, bridge, outcome), outcome)
         if self.debug:
-            running = aprinting(call, running)
+            running = apassing(running, partial(printed, call))
         return running if call.nest is None else ainside(call.nest, call, running, outcome)
 
     async def _atries(

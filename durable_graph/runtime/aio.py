@@ -12,7 +12,6 @@ import asyncio
 import contextvars
 import types
 from collections import deque
-from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,7 @@ from durable_graph.runtime.deadlines import StepLimit, TimedAttempt, Watch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
+    from concurrent.futures import Future
 
     from durable_graph.core.effects import Effect, Script
     from durable_graph.core.ending import Outcome
@@ -160,7 +160,7 @@ class AsyncDriver:
             hold.claimed(
                 checkpointer.claim(request)
                 if checkpointer.instant
-                else await _landed(_begin_in_thread(lambda: checkpointer.claim(request)))
+                else await _landed(pool.start(lambda: checkpointer.claim(request)))
             )
         elif hold.durability == "async":
             while (late := hold.behind()) is not None:
@@ -410,24 +410,7 @@ async def _acall(watch: Watch, body: Body, args: tuple[Any, ...], keywords: Any)
 
 async def in_thread(job: Callable[[], T]) -> T:
     """Run blocking code in an OS thread of the warm pool, with the caller's context."""
-    return await asyncio.wrap_future(_begin_in_thread(job))
-
-
-def _begin_in_thread(job: Callable[[], T]) -> Future[T]:
-    future: Future[T] = Future()
-    _ = future.set_running_or_notify_cancel()  # it cannot be cancelled: the caller may go, the job goes on
-    context = contextvars.copy_context()
-
-    def run() -> None:
-        try:
-            result = context.run(job)
-        except BaseException as error:  # noqa: BLE001 - handed to the caller
-            future.set_exception(error)
-        else:
-            future.set_result(result)
-
-    pool.submit(run)
-    return future
+    return await asyncio.wrap_future(pool.start(job))
 
 
 async def flushed(hold: Hold) -> None:
