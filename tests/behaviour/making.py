@@ -3,6 +3,9 @@
 import asyncio
 from typing import TypedDict
 
+from durable_graph import StateGraph
+from tests.behaviour.small_graphs import Log
+
 
 class Number(TypedDict, total=False):
     """A state with two plain keys."""
@@ -30,3 +33,15 @@ async def until(condition):
     """Wait, without holding the event loop, for something that OS threads or other runs bring about."""
     while not condition():  # noqa: ASYNC110 - it comes from outside of this loop
         await asyncio.sleep(0.001)
+
+
+def builder(*names):
+    """Nodes that say their names, without edges."""
+    made = StateGraph(Log)
+    for name in names:
+        made.add_node(name, says(name))
+    return made
+
+
+class Odd(Exception):
+    """An error of the user's own."""

@@ -3,7 +3,7 @@
 import operator
 from typing import Annotated, Any, TypedDict
 
-from durable_graph import START, StateGraph
+from durable_graph import START, Command, StateGraph
 from durable_graph.records import MAIN, PENDING, RowRange
 
 PARTS = 32
@@ -76,3 +76,22 @@ def asked(snapshot):
     """The questions of a snapshot or of a list of interrupts: what was asked -> id."""
     interrupts = getattr(snapshot, "interrupts", snapshot)
     return {one.value: one.id for one in interrupts}
+
+
+def log(values):
+    return values["log"]
+
+
+def history(face, graph, config=None):
+    """The checkpoints of a thread, oldest first."""
+    return face.get_state_history(graph, config or thread())[::-1]
+
+
+def answered(face, graph, answers, config=None, **options):
+    """Run, and give one answer after the other."""
+    config = config or thread()
+    found = face.invoke(graph, {}, config, **options)
+    for answer in answers:
+        assert "__interrupt__" in found
+        found = face.invoke(graph, Command(resume=answer), config, **options)
+    return found

@@ -1,11 +1,12 @@
 """Graphs that the crash kit is tried on: in this process, and in children that import them by name."""
 
 import operator
+import re
 import time
 from typing import Annotated, TypedDict
 
 from durable_graph import END, START, RetryPolicy, Runtime, Send, StateGraph, interrupt
-from durable_graph.testing import Ledger
+from durable_graph.testing import Ledger, crash_sweep
 
 LEDGER = Ledger()
 
@@ -180,3 +181,21 @@ def hang(seconds):
 
 def add(left, right):
     return left + right
+
+
+# --- sweeping them ---------------------------------------------------------------------------------------------------
+
+
+def sweep(graph, given=None, **options):
+    """Of one face, quietly."""
+    options = {"ledger": LEDGER, "faces": ["sync"], "report": None, **options}
+    return crash_sweep(graph, {"log": ["in"]} if given is None else given, **options)
+
+
+def places(report):
+    return [point.where for point in report.points]
+
+
+def found(report, what):
+    """The points whose problems say so."""
+    return [point for point in report.points if any(re.search(what, problem) for problem in point.problems)]

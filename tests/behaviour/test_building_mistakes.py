@@ -8,15 +8,8 @@ import pytest
 from durable_graph import END, START, Command, Send, StateGraph
 from durable_graph.errors import GraphError, InvalidGraphError, InvalidSchemaError, NoCheckpointerError
 from durable_graph.schema import RemainingSteps
-from tests.behaviour.making import Number, says
+from tests.behaviour.making import Number, builder, says
 from tests.behaviour.small_graphs import Log, chain, thread
-
-
-def builder(*names):
-    made = StateGraph(Log)
-    for name in names:
-        made.add_node(name, says(name))
-    return made
 
 
 def test_all_mistakes_are_reported_together():

@@ -2,7 +2,6 @@
 
 import asyncio
 import copy
-import re
 import subprocess
 import sys
 from collections import Counter
@@ -11,13 +10,13 @@ import pytest
 
 from checkpointers import InMemorySaver
 from durable_graph import START, Checkpointer, StateGraph, StateSnapshot, StateTask, testing
-from durable_graph.testing import SweepReport, crash_sweep
+from durable_graph.testing import SweepReport
 from durable_graph.testing.ledger import Entry
 from durable_graph.testing.life import Crashed, Life, WatchedCheckpointer
 from durable_graph.testing.playing import stored
 from durable_graph.testing.report import RunOutcome, differences, repetitions
 from tests.behaviour import swept
-from tests.behaviour.swept import LEDGER
+from tests.behaviour.swept import LEDGER, found, places, sweep
 
 SOUND = {
     swept.chain: (),
@@ -28,21 +27,6 @@ SOUND = {
     swept.shaky: (),
     swept.stopping: (),
 }
-
-
-def sweep(graph, given=None, **options):
-    """Of one face, quietly."""
-    options = {"ledger": LEDGER, "faces": ["sync"], "report": None, **options}
-    return crash_sweep(graph, {"log": ["in"]} if given is None else given, **options)
-
-
-def places(report):
-    return [point.where for point in report.points]
-
-
-def found(report, what):
-    """The points whose problems say so."""
-    return [point for point in report.points if any(re.search(what, problem) for problem in point.problems)]
 
 
 # --- sound graphs ----------------------------------------------------------------------------------------------------

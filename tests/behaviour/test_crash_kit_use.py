@@ -10,33 +10,7 @@ from durable_graph import START, StateGraph, errors
 from durable_graph.testing import Ledger, crash_sweep
 from durable_graph.testing.life import Crashed, Life
 from tests.behaviour import swept
-from tests.behaviour.swept import LEDGER
-
-SOUND = {
-    swept.chain: (),
-    swept.branch: (),
-    swept.fan_out: (),
-    swept.asking: ["yes", "no", None],
-    swept.asking_at_once: {"left?": 1, "right?": {"a": 2}, "more?": 3},
-    swept.shaky: (),
-    swept.stopping: (),
-}
-
-
-def sweep(graph, given=None, **options):
-    """Of one face, quietly."""
-    options = {"ledger": LEDGER, "faces": ["sync"], "report": None, **options}
-    return crash_sweep(graph, {"log": ["in"]} if given is None else given, **options)
-
-
-def places(report):
-    return [point.where for point in report.points]
-
-
-def found(report, what):
-    """The points whose problems say so."""
-    return [point for point in report.points if any(re.search(what, problem) for problem in point.problems)]
-
+from tests.behaviour.swept import sweep
 
 # --- the ledger ------------------------------------------------------------------------------------------------------
 

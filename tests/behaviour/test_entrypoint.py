@@ -13,14 +13,10 @@ from durable_graph.errors import (
 )
 from durable_graph.functional import entrypoint, task
 from durable_graph.graph import CompiledStateGraph
-from tests.behaviour.making import both
+from tests.behaviour.making import Odd, both
 from tests.behaviour.small_graphs import Log, asked, chain, thread
 
 CFG = thread()
-
-
-class Odd(Exception):
-    """An error of the user's own."""
 
 
 class Note(BaseModel):

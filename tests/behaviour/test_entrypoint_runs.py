@@ -16,13 +16,10 @@ from durable_graph.errors import (
     UnserializableValueError,
 )
 from durable_graph.functional import entrypoint, task
+from tests.behaviour.making import Odd
 from tests.behaviour.small_graphs import Log, Marks, asked, chain, count_checkpoints, thread
 
 CFG = thread()
-
-
-class Odd(Exception):
-    """An error of the user's own."""
 
 
 # --- stopping and going on --------------------------------------------------------------------------------------------

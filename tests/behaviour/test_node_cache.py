@@ -13,18 +13,9 @@ from durable_graph import START, Command, RetryPolicy, Send, StateGraph, interru
 from durable_graph.caches import CachePolicy
 from durable_graph.channels import UntrackedValue
 from durable_graph.errors import InvalidValueError, UnserializableValueError
-from tests.behaviour.kept import CFG, KEPT, Asked, Made, answering, one
+from tests.behaviour.kept import CFG, KEPT, Asked, answering, one
 from tests.behaviour.making import both, says, until
 from tests.behaviour.small_graphs import Log, Marks, asked, thread
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def caches(request, tmp_path):
-    made = Made(request.param, tmp_path)
-    yield made
-    for cache in made.opened:
-        cache.close()
-
 
 # --- hits and misses -------------------------------------------------------------------------------------------------
 

@@ -7,18 +7,9 @@ import pytest
 from durable_graph import END, START, Command, StateGraph
 from durable_graph.caches import CachePolicy, InMemoryCache
 from durable_graph.errors import InvalidConfigError
-from tests.behaviour.kept import CFG, KEPT, Asked, Made, Question, answering, one
+from tests.behaviour.kept import CFG, KEPT, Asked, Question, answering, one
 from tests.behaviour.making import says
 from tests.behaviour.small_graphs import Log, Marks
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def caches(request, tmp_path):
-    made = Made(request.param, tmp_path)
-    yield made
-    for cache in made.opened:
-        cache.close()
-
 
 # --- whose results they are ------------------------------------------------------------------------------------------
 

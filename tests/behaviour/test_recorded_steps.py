@@ -25,23 +25,10 @@ from durable_graph import (
     recorded,
 )
 from tests.behaviour.making import says
-from tests.behaviour.small_graphs import Log, Marks, chain, parallel, thread
+from tests.behaviour.small_graphs import Log, Marks, answered, chain, log, parallel, thread
 
 CFG = thread()
 DURABILITIES = ("sync", "async", "exit")
-
-
-def log(values):
-    return values["log"]
-
-
-def answered(face, graph, answers, config=CFG, **options):
-    """Run, and give one answer after the other."""
-    found = face.invoke(graph, {}, config, **options)
-    for answer in answers:
-        assert "__interrupt__" in found
-        found = face.invoke(graph, Command(resume=answer), config, **options)
-    return found
 
 
 # --- done once ---

@@ -23,22 +23,9 @@ from durable_graph.errors import (
     StoredError,
     UnserializableValueError,
 )
-from tests.behaviour.small_graphs import Marks, chain, thread
+from tests.behaviour.small_graphs import Marks, answered, chain, log, thread
 
 CFG = thread()
-
-
-def log(values):
-    return values["log"]
-
-
-def answered(face, graph, answers, config=CFG, **options):
-    """Run, and give one answer after the other."""
-    found = face.invoke(graph, {}, config, **options)
-    for answer in answers:
-        assert "__interrupt__" in found
-        found = face.invoke(graph, Command(resume=answer), config, **options)
-    return found
 
 
 # --- matched by what they are ---

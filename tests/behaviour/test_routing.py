@@ -8,15 +8,8 @@ import pytest
 
 from durable_graph import END, START, Command, Send, StateGraph
 from durable_graph.errors import InvalidUpdateError
-from tests.behaviour.making import both, says, until
+from tests.behaviour.making import both, builder, until
 from tests.behaviour.small_graphs import Log, chain, parallel
-
-
-def builder(*names):
-    made = StateGraph(Log)
-    for name in names:
-        made.add_node(name, says(name))
-    return made
 
 
 def log(face, graph, given=()):

@@ -14,13 +14,10 @@ from durable_graph.errors import (
     NodeTimeoutError,
 )
 from durable_graph.functional import entrypoint, task
+from tests.behaviour.making import Odd
 from tests.behaviour.small_graphs import Log, Marks, asked, chain, thread
 
 CFG = thread()
-
-
-class Odd(Exception):
-    """An error of the user's own."""
 
 
 # --- time limits ------------------------------------------------------------------------------------------------------

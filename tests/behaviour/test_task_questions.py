@@ -11,13 +11,10 @@ from durable_graph.errors import (
     InterruptMismatchError,
 )
 from durable_graph.functional import entrypoint, task
+from tests.behaviour.making import Odd
 from tests.behaviour.small_graphs import Marks, asked, thread
 
 CFG = thread()
-
-
-class Odd(Exception):
-    """An error of the user's own."""
 
 
 def test_a_task_can_ask(face, backend):

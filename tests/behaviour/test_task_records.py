@@ -16,14 +16,11 @@ from durable_graph.errors import (
 )
 from durable_graph.functional import entrypoint, task
 from durable_graph.recording import recorded
+from tests.behaviour.making import Odd
 from tests.behaviour.small_graphs import Marks, asked, thread
 
 CFG = thread()
 QUICK = RetryPolicy(0.001, jitter=False, retry_on=Exception)
-
-
-class Odd(Exception):
-    """An error of the user's own."""
 
 
 # --- never twice ------------------------------------------------------------------------------------------------------

@@ -15,14 +15,11 @@ from durable_graph.errors import (
     OutsideRunError,
 )
 from durable_graph.functional import entrypoint, task
+from tests.behaviour.making import Odd
 from tests.behaviour.small_graphs import Marks, asked, parallel, thread
 
 CFG = thread()
 QUICK = RetryPolicy(0.001, jitter=False, retry_on=Exception)
-
-
-class Odd(Exception):
-    """An error of the user's own."""
 
 
 # --- calls and their results ------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from durable_graph import Command, interrupt
+from durable_graph import Command
 from durable_graph.errors import (
     EmptyInputError,
     InvalidConfigError,
@@ -13,46 +13,11 @@ from durable_graph.errors import (
     UnknownInterruptError,
 )
 from tests.behaviour.making import says
-from tests.behaviour.small_graphs import Marks, chain, dump, thread
+from tests.behaviour.small_graphs import Marks, chain, dump, history, log, thread
+from tests.behaviour.travelling import asking, where
 
 CFG = thread()
 DURABILITIES = ("sync", "async", "exit")
-
-
-def asking(marks):
-    """a, b (asks), c."""
-
-    def b(state):
-        marks("b")
-        return {"log": [f"b:{interrupt('go?')}"]}
-
-    names = {"a": says("a"), "b": b, "c": says("c")}
-    return chain(**{name: counted(marks, name, node) for name, node in names.items()})
-
-
-def counted(marks, name, node):
-    def run(state):
-        if name != "b":
-            marks(name)
-        return node(state)
-
-    return run
-
-
-def history(face, graph, config=CFG):
-    """Oldest first."""
-    return face.get_state_history(graph, config)[::-1]
-
-
-def where(shown, **wanted):
-    """The first checkpoint with these attributes or metadata."""
-    return next(
-        one for one in shown if all(getattr(one, name, one.metadata.get(name)) == to for name, to in wanted.items())
-    )
-
-
-def log(values):
-    return values["log"]
 
 
 # --- refusals --------------------------------------------------------------------------------------------------------

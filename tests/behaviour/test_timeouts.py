@@ -13,14 +13,9 @@ from durable_graph import START, Command, RetryPolicy, Send, StateGraph, interru
 from durable_graph.errors import NodeTimeoutError
 from durable_graph.runtime import pool
 from durable_graph.types import TimeoutPolicy
-from tests.behaviour.held_nodes import AGAIN, KINDS, LONG, SOON, fails, held_nodes, one_node
+from tests.behaviour.held_nodes import AGAIN, KINDS, LONG, SOON, fails, one_node
 from tests.behaviour.making import both, says
 from tests.behaviour.small_graphs import Log, Marks, thread
-
-
-@pytest.fixture
-def hold():
-    yield from held_nodes()
 
 
 @pytest.fixture

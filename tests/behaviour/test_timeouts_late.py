@@ -12,15 +12,9 @@ from checkpointers import InMemorySaver
 from durable_graph import END, START, StateGraph, get_runtime, get_stream_writer, interrupt
 from durable_graph.errors import AttemptOver, NodeTimeoutError
 from durable_graph.types import TimeoutPolicy
-from tests.behaviour.held_nodes import AGAIN, KINDS, LONG, SOON, fails, held_nodes, one_node
+from tests.behaviour.held_nodes import AGAIN, KINDS, LONG, SOON, fails, one_node
 from tests.behaviour.making import says, until
 from tests.behaviour.small_graphs import Log, Marks, thread
-
-
-@pytest.fixture
-def hold():
-    yield from held_nodes()
-
 
 # --- what was given up counts for nothing -----------------------------------------------------------------------------
 

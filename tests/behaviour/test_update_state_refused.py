@@ -14,36 +14,13 @@ from durable_graph.errors import (
     UnserializableValueError,
 )
 from tests.behaviour.making import says
-from tests.behaviour.small_graphs import chain, dump, parallel, thread
+from tests.behaviour.small_graphs import chain, dump, log, parallel, thread
+from tests.behaviour.updating import abc, refused
 
 CFG = thread()
 
 
-def abc():
-    return chain(**{name: says(name) for name in "abc"})
-
-
-def log(values):
-    return values["log"]
-
-
-def shown(face, graph, config=CFG):
-    """Oldest first."""
-    return face.get_state_history(graph, config)[::-1]
-
-
-def before(face, graph, node):
-    return next(one for one in shown(face, graph) if one.next == (node,))
-
-
 # --- refusals: nothing is changed ---
-
-
-def refused(face, saver, graph, error, match, *args, **keywords):
-    rows = dump(saver)
-    with pytest.raises(error, match=match):
-        face.update_state(graph, CFG, *args, **keywords)
-    assert dump(saver) == rows
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,10 @@ import pytest
 from durable_graph import END, START, Command, Send, StateGraph, StateUpdate, get_runtime, interrupt, once
 from durable_graph.errors import UnknownInterruptError
 from tests.behaviour.making import says
-from tests.behaviour.small_graphs import Log, Marks, asked, chain, parallel, thread
+from tests.behaviour.small_graphs import Log, Marks, asked, chain, log, parallel, thread
 
 CFG = thread()
 DURABILITIES = ("sync", "async", "exit")
-
-
-def log(values):
-    return values["log"]
 
 
 def asks(name, marks=None, shows=None):

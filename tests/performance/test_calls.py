@@ -3,8 +3,6 @@
 import asyncio
 import itertools
 
-import pytest
-
 import durable_graph
 from checkpointers import InMemorySaver
 from durable_graph.runtime import pool
@@ -16,12 +14,6 @@ WITH_MEMORY = 120
 PER_SEND = 50
 LINEAR = 1.1
 FLAT = 0.1
-
-
-@pytest.fixture(autouse=True)
-def own_pool(monkeypatch):
-    """The process's pool comes back after a test that counted with pools of its own."""
-    monkeypatch.setattr(pool, "_pool", pool._pool)
 
 
 def calls(face, graph, given=lambda n: {"n": n}):

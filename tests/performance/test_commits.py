@@ -3,19 +3,9 @@
 import pytest
 
 import durable_graph
-from checkpointers import SqliteSaver
 from durable_graph import Command
 from tests.performance import graphs
 from tests.performance.counting import Commits, slope
-
-
-@pytest.fixture
-def database(tmp_path):
-    """A file with our tables, and the saver over it. No flush to the disk: only the number of commits matters."""
-    file = tmp_path / "runs.db"
-    with SqliteSaver(file, synchronous="NORMAL") as saver:
-        saver.setup()
-        yield file, saver
 
 
 def make(which, face, saver):

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 import durable_graph
-from checkpointers import InMemorySaver, SqliteSaver
+from checkpointers import InMemorySaver
 from durable_graph import START, StateGraph
 from durable_graph.runtime import pool
 from tests.performance import graphs
@@ -86,14 +86,6 @@ def test_a_superstep_inside_makes_at_most_10_calls_more_than_one_outside(face):
         return lambda n: calls_of(face.invoke, graph, {"n": n}, graphs.config(f"thread-{next(numbers)}"))
 
     assert slope(measure(inside), 20, 220) <= slope(measure(outside), 20, 220) + MORE
-
-
-@pytest.fixture
-def database(tmp_path):
-    file = tmp_path / "runs.db"
-    with SqliteSaver(file, synchronous="NORMAL") as saver:
-        saver.setup()
-        yield file, saver
 
 
 def commits(face, database, graph, n, **options):

@@ -58,12 +58,6 @@ SYNC = (in_turn, at_once, steps_of_one_key, steps_of_many_keys)
 ASYNC = (awaited_in_turn, awaited_at_once)
 
 
-@pytest.fixture(autouse=True)
-def own_pool(monkeypatch):
-    """The process's pool comes back after a test that counted with pools of its own."""
-    monkeypatch.setattr(pool, "_pool", pool._pool)
-
-
 def calls(function, checkpointer=None):
     """A function that tells the calls of one run with n tasks, on a thread of its own."""
     flow = entrypoint(checkpointer)(function)

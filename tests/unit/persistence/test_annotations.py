@@ -13,19 +13,9 @@ import pytest
 
 from durable_graph.errors import UnserializableValueError
 from durable_graph.persistence.codec import CODEC, register_annotations, register_type
+from tests.unit.persistence.coded import again, made
 
 T = TypeVar("T")
-
-
-def made(name, fields, *, module, bases=()):
-    """Make a dataclass that says it comes from a module (make_dataclass itself learned that in Python 3.12)."""
-    cls = dataclasses.make_dataclass(name, fields, bases=bases)
-    cls.__module__ = module
-    return cls
-
-
-def again(value):
-    return CODEC.decode(CODEC.encode(value))
 
 
 def test_every_class_a_schema_names_is_registered():

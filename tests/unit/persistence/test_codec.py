@@ -28,10 +28,7 @@ from durable_graph.errors import CorruptDataError, UnknownStoredTypeError, Unser
 from durable_graph.persistence.codec import CODEC
 from durable_graph.persistence.isolation import StateView
 from durable_graph.types import MISSING, Command, Interrupt, Overwrite, Send
-
-
-def again(value):
-    return CODEC.decode(CODEC.encode(value))
+from tests.unit.persistence.coded import again
 
 
 class Odd:

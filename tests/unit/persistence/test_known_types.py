@@ -18,19 +18,9 @@ from durable_graph.errors import InvalidConfigError, UnknownStoredTypeError, Uns
 from durable_graph.persistence.codec import CODEC, register_type
 from durable_graph.persistence.known_types import KNOWN
 from durable_graph.types import Interrupt
+from tests.unit.persistence.coded import again, made
 
 T = TypeVar("T")
-
-
-def made(name, fields, *, module, bases=()):
-    """Make a dataclass that says it comes from a module (make_dataclass itself learned that in Python 3.12)."""
-    cls = dataclasses.make_dataclass(name, fields, bases=bases)
-    cls.__module__ = module
-    return cls
-
-
-def again(value):
-    return CODEC.decode(CODEC.encode(value))
 
 
 @register_type
