@@ -9,8 +9,9 @@ under the names people know. A backend is imported when it is first named, so no
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
+
+from durable_graph.lazy_names import lazy
 
 if TYPE_CHECKING:
     from checkpointers.memory import InMemorySaver, MemorySaver
@@ -28,22 +29,14 @@ __all__ = [
     "SqliteStore",
 ]
 
-_HOMES = {
-    "AsyncSqliteSaver": "checkpointers.sqlite",
-    "AsyncSqliteStore": "checkpointers.sqlite_store",
-    "InMemorySaver": "checkpointers.memory",
-    "MemorySaver": "checkpointers.memory",
-    "SqliteCache": "checkpointers.sqlite_cache",
-    "SqliteSaver": "checkpointers.sqlite",
-    "SqliteStore": "checkpointers.sqlite_store",
+_HOMES: Final[dict[str, str]] = {
+    "AsyncSqliteSaver": ".sqlite",
+    "AsyncSqliteStore": ".sqlite_store",
+    "InMemorySaver": ".memory",
+    "MemorySaver": ".memory",
+    "SqliteCache": ".sqlite_cache",
+    "SqliteSaver": ".sqlite",
+    "SqliteStore": ".sqlite_store",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})  # what a user completes
+__getattr__, __dir__ = lazy(globals(), _HOMES)

@@ -7,8 +7,9 @@ Everything public is here; names are loaded when they are first used, so that im
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from durable_graph.lazy_names import lazy
 
 if TYPE_CHECKING:
     from durable_graph.caches import BaseCache, CachePolicy, InMemoryCache
@@ -151,16 +152,4 @@ _HOMES = {
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})  # what a user completes
+__getattr__, __dir__ = lazy(globals(), _HOME_OF)

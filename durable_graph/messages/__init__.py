@@ -5,8 +5,9 @@ Names are loaded when they are first used: pydantic costs more than all the rest
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from durable_graph.lazy_names import lazy
 
 if TYPE_CHECKING:
     from durable_graph.messages.models import (
@@ -65,9 +66,9 @@ __all__ = [
 ]
 
 _HOMES: Final[dict[str, str]] = {
-    **dict.fromkeys(__all__, "models"),
-    **dict.fromkeys(("AddMessages", "add_messages"), "reducer"),
-    "MessagesState": "state",
+    **dict.fromkeys(__all__, ".models"),
+    **dict.fromkeys(("AddMessages", "add_messages"), ".reducer"),
+    "MessagesState": ".state",
     **dict.fromkeys(
         (
             "convert_to_messages",
@@ -77,19 +78,8 @@ _HOMES: Final[dict[str, str]] = {
             "get_buffer_string",
             "trim_messages",
         ),
-        "transcript",
+        ".transcript",
     ),
 }
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy(globals(), _HOMES)

@@ -10,8 +10,9 @@ LangChain's chat models are models as they are. Names are loaded when they are f
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from durable_graph.lazy_names import lazy
 
 if TYPE_CHECKING:
     from durable_graph.models.base import ChatModelBase
@@ -36,27 +37,16 @@ __all__ = [
 ]
 
 _HOMES: Final[dict[str, str]] = {
-    "ChatModel": "protocol",
-    "ChatModelBase": "base",
-    "ModelCall": "scripted",
-    "ProviderChatModel": "providers",
-    "ScriptedChatModel": "scripted",
-    "emit_token": "streaming",
-    "init_chat_model": "providers",
-    "tool_choice_of": "schema",
-    "tool_schema": "schema",
-    "usage_of": "usage",
+    "ChatModel": ".protocol",
+    "ChatModelBase": ".base",
+    "ModelCall": ".scripted",
+    "ProviderChatModel": ".providers",
+    "ScriptedChatModel": ".scripted",
+    "emit_token": ".streaming",
+    "init_chat_model": ".providers",
+    "tool_choice_of": ".schema",
+    "tool_schema": ".schema",
+    "usage_of": ".usage",
 }
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy(globals(), _HOMES)

@@ -5,8 +5,9 @@ Names are loaded when they are first used: messages and schemas need pydantic, w
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from durable_graph.lazy_names import lazy
 
 if TYPE_CHECKING:
     from durable_graph.prebuilt.conditions import tools_condition
@@ -46,33 +47,22 @@ __all__ = [
 ]
 
 _HOMES: Final[dict[str, str]] = {
-    "InjectedState": "injection",
-    "InjectedStore": "injection",
-    "InjectedToolArg": "injection",
-    "InjectedToolCallId": "injection",
-    "InjectionError": "injection",
-    "Tool": "tools",
-    "ToolCallRequest": "tool_calls",
-    "ToolInvocationError": "tool_errors",
-    "ToolNode": "tool_node",
-    "ToolRuntime": "injection",
-    "ValidationNode": "validation_node",
-    "answer_orphans": "orphans",
-    "distinct_calls": "orphans",
-    "pending_calls": "tool_input",
-    "tool": "tools",
-    "tools_condition": "conditions",
+    "InjectedState": ".injection",
+    "InjectedStore": ".injection",
+    "InjectedToolArg": ".injection",
+    "InjectedToolCallId": ".injection",
+    "InjectionError": ".injection",
+    "Tool": ".tools",
+    "ToolCallRequest": ".tool_calls",
+    "ToolInvocationError": ".tool_errors",
+    "ToolNode": ".tool_node",
+    "ToolRuntime": ".injection",
+    "ValidationNode": ".validation_node",
+    "answer_orphans": ".orphans",
+    "distinct_calls": ".orphans",
+    "pending_calls": ".tool_input",
+    "tool": ".tools",
+    "tools_condition": ".conditions",
 }
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy(globals(), _HOMES)

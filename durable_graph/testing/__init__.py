@@ -9,8 +9,9 @@ Names are loaded when they are first used: a program whose nodes keep a ledger d
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
+
+from durable_graph.lazy_names import lazy
 
 if TYPE_CHECKING:
     from durable_graph.testing import conformance
@@ -20,22 +21,12 @@ if TYPE_CHECKING:
 
 __all__ = ["CrashPoint", "Ledger", "SweepReport", "conformance", "crash_sweep"]
 
-_HOMES = {
-    "CrashPoint": "durable_graph.testing.report",
-    "Ledger": "durable_graph.testing.ledger",
-    "SweepReport": "durable_graph.testing.report",
-    "crash_sweep": "durable_graph.testing.sweep",
+_HOMES: Final[dict[str, str]] = {
+    "CrashPoint": ".report",
+    "Ledger": ".ledger",
+    "SweepReport": ".report",
+    "conformance": ".conformance",
+    "crash_sweep": ".sweep",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name == "conformance":
-        return import_module("durable_graph.testing.conformance")
-    if name not in _HOMES:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
-    return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})  # what a user completes
+__getattr__, __dir__ = lazy(globals(), _HOMES)
