@@ -11,13 +11,15 @@ import asyncio
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from typing_extensions import override
+
 from durable_graph.caches.flights import Flights
 from durable_graph.errors import CorruptDataError, DurableGraphError, InvalidConfigError, UnserializableValueError
+from durable_graph.persistence.closing import Closing
 from durable_graph.persistence.codec import CODEC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from types import TracebackType
     from typing import Self
 
 __all__ = ["BaseCache", "Entries", "FullKey", "Namespace", "check_ttl", "decoded", "encoded", "place_of"]
@@ -33,7 +35,7 @@ _LONGEST: Final = 10**11
 _KEYS: Final = 'A key is a namespace and a text: (("name", "space"), "key").'
 
 
-class BaseCache(ABC):
+class BaseCache(Closing, ABC):
     """Base of all caches. One object serves sync and async callers, several OS threads and event loops, and forks.
 
     Subclasses give the verbs of bytes, `load`, `store` and `drop`; the async ones run them in a worker thread.
@@ -64,9 +66,6 @@ class BaseCache(ABC):
     @abstractmethod
     def drop(self, namespaces: Sequence[Namespace] | None = None) -> None:
         """Remove all entries of exactly these namespaces; of all namespaces when None."""
-
-    def close(self) -> None:  # noqa: B027 - there may be nothing to do
-        """Give resources back. The object may be used again; it reopens."""
 
     # --- values ------------------------------------------------------------------------------------------------------
 
@@ -111,6 +110,7 @@ class BaseCache(ABC):
         """Async `drop`."""
         return self.drop(namespaces) if self.instant else await asyncio.to_thread(self.drop, namespaces)
 
+    @override
     async def aclose(self) -> None:
         """Async `close`."""
         return self.close() if self.instant else await asyncio.to_thread(self.close)
@@ -128,24 +128,6 @@ class BaseCache(ABC):
         wanted = None if namespaces is None else _checked_namespaces(namespaces)
         self.flights.forget(wanted)
         await self.adrop(wanted)
-
-    # --- scopes ------------------------------------------------------------------------------------------------------
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     def _decode(self, found: Mapping[FullKey, bytes]) -> dict[FullKey, Any]:
         return {key: decoded(data, key, self) for key, data in found.items()}

@@ -20,11 +20,10 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from durable_graph.errors import UsageError
+from durable_graph.persistence.closing import Closing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
-    from typing import Self
 
     from durable_graph.records import (
         Claim,
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Checkpointer"]
 
 
-class Checkpointer(ABC):
+class Checkpointer(Closing, ABC):
     """Base of all checkpointers. Subclasses give the sync verbs; the async ones run them in a worker thread."""
 
     instant: bool = False
@@ -90,11 +89,8 @@ class Checkpointer(ABC):
         the same items may be sent again ("already mine").
         """
 
-    def setup(self) -> None:  # noqa: B027 - there may be nothing to do
+    def setup(self) -> None:
         """Make the database ready. Never needed: first use does it."""
-
-    def close(self) -> None:  # noqa: B027 - there may be nothing to do
-        """Give resources back. The object may be used again; it reopens."""
 
     async def aload(
         self, key: str, *, ns: str = "", lane: int | None = None, upto: int | None = None
@@ -113,23 +109,3 @@ class Checkpointer(ABC):
     async def asetup(self) -> None:
         """Async `setup`."""
         await asyncio.to_thread(self.setup)
-
-    async def aclose(self) -> None:
-        """Async `close`."""
-        await asyncio.to_thread(self.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 from typing_extensions import override
 
 from durable_graph.errors import InvalidConfigError
+from durable_graph.persistence.closing import Closing
 from durable_graph.stores.embedding import Index, IndexConfig
 from durable_graph.stores.lifetimes import Lifetimes, TTLConfig, now
 from durable_graph.stores.ops import (
@@ -29,8 +30,6 @@ from durable_graph.stores.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from types import TracebackType
-    from typing import Self
 
     from durable_graph.stores.ops import Item, Op, SearchItem
     from durable_graph.stores.plan import Performed
@@ -41,7 +40,7 @@ __all__ = ["BaseStore", "RowStore"]
 T = TypeVar("T")
 
 
-class BaseStore(ABC):
+class BaseStore(Closing, ABC):
     """Long-term memory, shared by all threads: dicts under a namespace (a tuple of labels) and a key.
 
     `batch` and `abatch` are all that a store must give. In a batch reads see the state before its puts, of several
@@ -210,35 +209,12 @@ class BaseStore(ABC):
 
     # --- the store as a whole ------------------------------------------------------------------------------------
 
-    def setup(self) -> None:  # noqa: B027 - there may be nothing to do
+    def setup(self) -> None:
         """Make the database ready. Never needed: first use does it."""
 
     async def asetup(self) -> None:
         """Async `setup`."""
         await asyncio.to_thread(self.setup)
-
-    def close(self) -> None:  # noqa: B027 - there may be nothing to do
-        """Give resources back. The object may be used again; it reopens."""
-
-    async def aclose(self) -> None:
-        """Async `close`."""
-        await asyncio.to_thread(self.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
 
 def _listing(prefix: Any, suffix: Any, max_depth: int | None, limit: int, offset: int) -> ListNamespacesOp:
