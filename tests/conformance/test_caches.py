@@ -11,7 +11,7 @@ from checkpointers import SqliteCache, SqliteSaver
 from checkpointers.sql import sqlite_target
 from durable_graph.caches import InMemoryCache
 from durable_graph.errors import InvalidConfigError, UnserializableValueError
-from tests.conformance.acting import together
+from durable_graph.testing.conformance.acting import together
 
 NS = ("writes", "node")
 PLACE = (NS, "key")

@@ -15,7 +15,7 @@ from durable_graph.stores import (
     PutOp,
     SearchOp,
 )
-from tests.conformance.acting import together
+from durable_graph.testing.conformance.acting import together
 from tests.conformance.stores import (
     LETTERS,
     STORES,

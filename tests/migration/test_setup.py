@@ -13,7 +13,7 @@ from alembic.config import Config
 from checkpointers import SqliteSaver
 from checkpointers.sql import migrate
 from durable_graph.errors import CorruptDataError, DatabaseUnavailableError, NewerDatabaseError
-from tests.conformance.acting import start
+from durable_graph.testing.conformance.acting import start
 from tests.conformance.processes import python, result
 
 
@@ -29,7 +29,7 @@ def sql(path, text):
 FIRST_USE = """
 import sys
 from checkpointers import SqliteSaver
-from tests.conformance.acting import start
+from durable_graph.testing.conformance.acting import start
 saver = SqliteSaver(sys.argv[1], busy_timeout=30)
 print("ready", flush=True)
 input()

@@ -16,8 +16,8 @@ from durable_graph.errors import (
     NewerDatabaseError,
     UnknownStoredTypeError,
 )
+from durable_graph.testing.conformance.acting import Sync, seqs, start
 from durable_graph.types import MISSING
-from tests.conformance.acting import Sync, seqs, start
 from tests.conformance.processes import python, result
 from tests.unit.caches.calling import NS, access_to, call
 

@@ -20,7 +20,7 @@ from durable_graph.errors import (
     StorageError,
 )
 from durable_graph.records import MAIN, CommitItem, Row, RowRange
-from tests.conformance.acting import Async, Sync, seqs, start, step
+from durable_graph.testing.conformance.acting import Async, Sync, seqs, start, step
 from tests.conformance.processes import python, result
 
 HOLD = """
@@ -158,7 +158,7 @@ FULL_DISK = """
 import os, sys
 from checkpointers import SqliteSaver
 from durable_graph.errors import DatabaseFullError
-from tests.conformance.acting import start, step
+from durable_graph.testing.conformance.acting import start, step
 saver = SqliteSaver(sys.argv[1] + "/runs.db")
 claim, last = start(saver), 1
 try:
@@ -196,7 +196,7 @@ LIMITED = """
 import os, resource, signal, sys
 from checkpointers import SqliteSaver
 from durable_graph.errors import DatabaseUnavailableError
-from tests.conformance.acting import start, step
+from durable_graph.testing.conformance.acting import start, step
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 saver = SqliteSaver(sys.argv[1])
 claim = start(saver)
@@ -225,7 +225,7 @@ UNPRIVILEGED = """
 import os, sys
 from checkpointers import SqliteSaver
 from durable_graph.errors import DatabaseUnavailableError
-from tests.conformance.acting import start
+from durable_graph.testing.conformance.acting import start
 if os.geteuid() == 0:  # root writes anywhere; and nobody else may import from root's Python
     os.setgid(65534); os.setuid(65534)
 saver = SqliteSaver(sys.argv[1])
@@ -409,7 +409,7 @@ DISK_GONE = """
 import os, sys
 from checkpointers import SqliteSaver
 from durable_graph.errors import StorageError
-from tests.conformance.acting import start, step
+from durable_graph.testing.conformance.acting import start, step
 saver = SqliteSaver(sys.argv[1])
 claim = start(saver)
 for name in os.listdir("/proc/self/fd"):
@@ -441,7 +441,7 @@ def test_a_transaction_that_an_interrupt_left_open_swallows_no_commit(tmp_path, 
 INTERRUPTED = """
 import signal, sys
 from checkpointers import SqliteSaver
-from tests.conformance.acting import start, step
+from durable_graph.testing.conformance.acting import start, step
 from durable_graph.records import CommitItem, Row
 class Stop(BaseException): pass
 def stop(*_): raise Stop

@@ -7,13 +7,13 @@ import pytest
 
 from checkpointers import SqliteSaver
 from durable_graph.records import MAIN, CommitItem, Row, RowRange
-from tests.conformance.acting import Sync, seqs, start, step
+from durable_graph.testing.conformance.acting import Sync, seqs, start, step
 from tests.conformance.processes import python, result
 
 CLAIM = """
 import sys
 from checkpointers import SqliteSaver
-from tests.conformance.acting import create, take_over
+from durable_graph.testing.conformance.acting import create, take_over
 saver, name = SqliteSaver(sys.argv[1], busy_timeout=30), sys.argv[2]
 print("ready", flush=True)
 for line in sys.stdin:
@@ -47,7 +47,7 @@ def test_of_four_processes_exactly_one_wins_each_epoch(tmp_path):
 COMMIT = """
 import sys
 from checkpointers import SqliteSaver
-from tests.conformance.acting import start, step
+from durable_graph.testing.conformance.acting import start, step
 saver = SqliteSaver(sys.argv[1], busy_timeout=40, synchronous="NORMAL")
 claim = start(saver, key=sys.argv[2])
 print("ready", flush=True)
@@ -70,7 +70,7 @@ FORK = """
 import os, sys, threading, time, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forking with OS threads: that is the test
 from checkpointers import InMemorySaver, SqliteSaver
-from tests.conformance.acting import start, step
+from durable_graph.testing.conformance.acting import start, step
 saver = {"file": lambda: SqliteSaver(sys.argv[2]), "private": lambda: SqliteSaver(":memory:"), "memory": InMemorySaver}[
     sys.argv[1]
 ]()
@@ -120,7 +120,7 @@ def test_both_sides_of_a_fork_go_on_while_another_os_thread_commits(tmp_path, ki
 FORK_THEN_PARENT_CLOSES = """
 import os, sys
 from checkpointers import SqliteSaver
-from tests.conformance.acting import start, step
+from durable_graph.testing.conformance.acting import start, step
 saver = SqliteSaver(sys.argv[1])
 claim = start(saver)
 saver.load("thread")                                        # a read connection is open too
@@ -147,7 +147,7 @@ FORK_IN_A_READ = """
 import asyncio, os, sys
 from checkpointers import SqliteSaver, forking
 from durable_graph.records import RowRange
-from tests.conformance.acting import start, step
+from durable_graph.testing.conformance.acting import start, step
 forking.PATIENCE = 0.05
 saver = SqliteSaver(sys.argv[1])
 claim = start(saver)
@@ -181,7 +181,7 @@ LEFT_OPEN = """
 import asyncio, sys
 from checkpointers import SqliteSaver
 from durable_graph.records import RowRange
-from tests.conformance.acting import start, step
+from durable_graph.testing.conformance.acting import start, step
 saver = SqliteSaver(sys.argv[1])
 claim = start(saver)
 saver.commit([step(claim, seq) for seq in range(2, 5000)])
@@ -301,7 +301,7 @@ def test_a_killed_process_leaves_all_it_was_told_is_stored(tmp_path):
     code = (
         "import os, signal, sys\n"
         "from checkpointers import SqliteSaver\n"
-        "from tests.conformance.acting import start, step\n"
+        "from durable_graph.testing.conformance.acting import start, step\n"
         "saver = SqliteSaver(sys.argv[1]); claim = start(saver)\n"
         "for seq in range(2, 101): saver.commit([step(claim, seq)])\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -10,7 +10,7 @@ import pytest
 
 from checkpointers import AsyncSqliteSaver, InMemorySaver, MemorySaver, SqliteSaver
 from durable_graph.errors import InvalidConfigError
-from tests.conformance.acting import start
+from durable_graph.testing.conformance.acting import start
 
 
 def used(saver):

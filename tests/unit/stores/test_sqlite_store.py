@@ -10,7 +10,7 @@ from checkpointers import AsyncSqliteStore, SqliteSaver, SqliteStore
 from checkpointers.sql.store import decode_namespace, encode_namespace
 from durable_graph.errors import CorruptDataError, InvalidConfigError
 from durable_graph.stores import InMemoryStore
-from tests.conformance.acting import Sync, seqs, start, step
+from durable_graph.testing.conformance.acting import Sync, seqs, start, step
 from tests.conformance.processes import python, result
 from tests.conformance.stores import index, keys, letters
 
