@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, Required, TypeAlias, TypedDict, cast
 
-from durable_graph.errors import InvalidConfigError, shortened
-from durable_graph.stores import own_loop
+from durable_graph.errors import EventLoopError, InvalidConfigError, shortened
+from durable_graph.own_loop import OwnLoop
 from durable_graph.stores.paths import parse_path, texts_at
 from durable_graph.stores.scoring import BYTES_PER_NUMBER, pack
 
@@ -61,6 +61,9 @@ _EMBED_CURE: Final = (
 )
 
 _Call: TypeAlias = tuple[Callable[..., Any], Any]
+
+# Not the one on which async nodes run (`runtime.private_loop`): these may call a store in a sync way, and wait for it.
+_loop = OwnLoop("durable_graph-embed")
 
 
 class Index:
@@ -117,7 +120,7 @@ class Index:
                 return cast("Vectors", done.value)
             answer = function(argument)
             if inspect.isawaitable(answer):
-                answer = own_loop.run(answer)
+                answer = _outcome(answer)
 
     async def aembed(self, texts: Sequence[str], queries: Sequence[str]) -> Vectors:
         """Async `embed`. Sync functions run in an OS thread, since they mostly wait for a service."""
@@ -214,6 +217,22 @@ def _checked_embed(embed: Any) -> Any:
 
 def _is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - whether its __call__ is async, not whether it has one
+
+
+def _outcome(answer: Awaitable[Any]) -> Any:
+    """What an async embedding function gives, for a sync call.
+
+    Raises:
+        EventLoopError: that function makes a sync call to a store itself.
+    """
+    if not _loop.runs_here():
+        return _loop.run(answer)
+    if asyncio.iscoroutine(answer):
+        answer.close()
+    raise EventLoopError(
+        "An async embedding function made a sync call to a store that would have to wait for it.",
+        cure="Await the async twin there: await store.asearch(...).",
+    )
 
 
 def _in_os_thread(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:

@@ -1,6 +1,7 @@
 """Child processes for tests of what several processes do to one database."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -28,3 +29,14 @@ def result(child):
     finally:
         child.kill()
         child.wait()
+
+
+def strike(landed):
+    """Ctrl-C in this process until the event is set.
+
+    More than once, because CPython oversees a signal that comes between its last look and the start of a wait.
+    """
+    for _ in range(5):
+        os.kill(os.getpid(), signal.SIGINT)
+        if landed.wait(5):
+            return

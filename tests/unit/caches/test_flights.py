@@ -248,19 +248,21 @@ def test_an_access_that_is_dropped_without_a_word_gives_its_lead_up(cache):
 
 
 CTRL_C = """
-import os, signal
+import threading
 from durable_graph.caches import InMemoryCache
+from tests.conformance.processes import strike
 from tests.unit.caches.calling import Gate, Outcome, call, never, until, waiting
-cache, gate = InMemoryCache(), Gate()
+cache, gate, landed = InMemoryCache(), Gate(), threading.Event()
 leader = Outcome(lambda: call(cache, gate))
 gate.began.wait()
-def strike():
+def strike_the_waiter():
     until(lambda: waiting(cache) == 1)
-    os.kill(os.getpid(), signal.SIGINT)
-Outcome(strike)
+    strike(landed)
+Outcome(strike_the_waiter)
 try:
     call(cache, never)
 except KeyboardInterrupt:
+    landed.set()
     print("struck", waiting(cache))
 other = Outcome(lambda: call(cache, never))
 until(lambda: waiting(cache) == 1)

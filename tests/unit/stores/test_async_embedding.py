@@ -7,9 +7,9 @@ import os
 import pytest
 
 from durable_graph.errors import EventLoopError
-from durable_graph.stores import InMemoryStore, own_loop
+from durable_graph.stores import InMemoryStore
 from tests.conformance.processes import python, result
-from tests.conformance.stores import index, letters
+from tests.conformance.stores import index, letters, letters_async
 
 
 def test_all_sync_calls_use_one_loop_so_that_clients_bound_to_it_keep_working():
@@ -60,12 +60,11 @@ def test_an_embedding_function_that_exits_ends_only_its_own_call():
     async def embed(texts):
         raise SystemExit(3)
 
-    async def other():
-        return 7
-
     with pytest.raises(SystemExit):
         InMemoryStore(index=index(embed)).put(("a",), "k", {"text": "ab"})
-    assert own_loop.run(other()) == 7
+    store = InMemoryStore(index=index(letters_async))
+    store.put(("a",), "k", {"text": "ab"})
+    assert store.search((), query="ab")[0].key == "k"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
@@ -88,13 +87,14 @@ os.waitpid(pid, 0)
 
 def test_ctrl_c_breaks_the_wait_off_and_cancels_the_embedding_function():
     code = """
-import asyncio, os, signal, threading
+import asyncio, threading
 from durable_graph.stores import InMemoryStore
+from tests.conformance.processes import strike
 from tests.conformance.stores import index
 cancelled = threading.Event()
 
 async def embed(texts):
-    os.kill(os.getpid(), signal.SIGINT)
+    threading.Thread(target=strike, args=(cancelled,)).start()
     try:
         await asyncio.sleep(600)
     except asyncio.CancelledError:
