@@ -10,6 +10,7 @@ BIN := $(VENV)/bin
 # Stamps carry the version: when python3 becomes another Python, they are gone and the environment is made anew.
 MADE := $(VENV)/.made-$(VERSION)
 DEMO := $(VENV)/.demo-$(VERSION)
+MODELS := $(VENV)/.models-$(VERSION)
 DEV := $(VENV)/.dev-$(VERSION)
 LANGCHAIN := $(VENV)/.langchain-$(VERSION)
 
@@ -27,10 +28,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all suite langchain langchain-here lint types bench format coverage clean
+.PHONY: help demo agent-demo test test-all suite langchain langchain-here lint types bench format coverage clean
 
 define HELP
 make demo        triage a log with an agent graph that survives a crash   (LOG=path for your own log)
+make agent-demo  an agent is killed inside a tool call, goes on, and asks  (LOG=path, MODEL=provider:name)
 make test        the test suite                                           (ARGS="-k resume" goes to pytest)
 make langchain   the part of it that needs LangChain, which is installed in .venv-langchain
 make test-all    the same and the slow tests, on each of Python $(SUPPORTED) found here
@@ -78,10 +80,15 @@ $(DEMO): $(MADE) pyproject.toml constraints.txt
 	@$(call install,.)
 	@touch $@
 
+$(MODELS): $(MADE) pyproject.toml constraints.txt
+	@echo "installing durable_graph and models of providers into $(VENV) ..."
+	@$(call install,.[models])
+	@touch $(DEMO) $@
+
 $(DEV): $(MADE) pyproject.toml constraints.txt
 	@echo "installing durable_graph and its development tools into $(VENV) ..."
 	@$(call install,.[dev])
-	@touch $(DEMO) $@
+	@touch $(DEMO) $(MODELS) $@
 
 $(LANGCHAIN): $(MADE) pyproject.toml constraints.txt
 	@echo "installing durable_graph and LangChain into $(VENV) ..."
@@ -92,6 +99,10 @@ $(LANGCHAIN): $(MADE) pyproject.toml constraints.txt
 
 demo: $(DEMO)
 	@$(BIN)/python examples/log_triage.py $(if $(LOG),"$(LOG)")
+
+# A real model needs the libraries of providers; the scripted one needs nothing.
+agent-demo: $(if $(MODEL),$(MODELS),$(DEMO))
+	@$(BIN)/python examples/incident_agent.py $(if $(MODEL),--model "$(MODEL)") $(if $(LOG),"$(LOG)")
 
 # With ARGS, which select a few tests, LangChain's are left out: make langchain ARGS=... runs those.
 test: $(DEV) $(if $(ARGS),,langchain)

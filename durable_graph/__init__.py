@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from durable_graph.functional import entrypoint, task
     from durable_graph.graph import CompiledStateGraph, StateGraph
+    from durable_graph.models.streaming import push_message
     from durable_graph.persistence.checkpointer import Checkpointer
     from durable_graph.persistence.type_registry import register_type
     from durable_graph.recording import aonce, once, recorded
@@ -123,6 +124,7 @@ __all__ = [
     "get_stream_writer",
     "interrupt",
     "once",
+    "push_message",
     "recorded",
     "register_type",
     "task",
@@ -137,6 +139,7 @@ _HOMES = {
     ),
     "durable_graph.functional": "entrypoint task",
     "durable_graph.graph": "CompiledStateGraph StateGraph",
+    "durable_graph.models.streaming": "push_message",
     "durable_graph.persistence.checkpointer": "Checkpointer",
     "durable_graph.persistence.type_registry": "register_type",
     "durable_graph.recording": "aonce once recorded",

@@ -54,6 +54,7 @@ from durable_graph.signals import AttemptOver, GraphBubbleUp, GraphDrained, Grap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Self
 
 __all__ = [
     "AttemptOver",
@@ -120,6 +121,16 @@ class DurableGraphError(Exception):
 
     def __str__(self) -> str:
         return f"{self.what}\n  Cure: {self.cure} [{self.code}]"
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """The error that `str` made this text of: as much of it as the text says."""
+        what, _, cure = text.partition("\n  Cure: ")
+        error = cls.__new__(cls, what)
+        error.args, error.what = (what,), what
+        if cure:
+            error.cure = cure.removesuffix(f" [{cls.code}]")
+        return error
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Errors cross process borders (multiprocessing, queues); the default would lose keyword arguments.

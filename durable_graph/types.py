@@ -19,6 +19,7 @@ __all__ = [
     "ROOT",
     "START",
     "TAG_HIDDEN",
+    "TAG_NOSTREAM",
     "Command",
     "Config",
     "Durability",
@@ -44,6 +45,8 @@ END: Final = "__end__"
 ROOT: Final = "__root__"
 """The key of a state that is one bare value."""
 TAG_HIDDEN: Final = "langsmith:hidden"
+TAG_NOSTREAM: Final = "nostream"
+"""A model with this tag keeps out of the stream."""
 
 Durability: TypeAlias = Literal["sync", "async", "exit"]
 """When a superstep becomes durable: before the next one starts, in the background, or when the run stops."""

@@ -8,53 +8,35 @@ it travels back (triage_travel.py) and shows what another threshold would have l
 from __future__ import annotations
 
 import argparse
-import os
-import signal
-import subprocess
 import sys
-import time
-from collections import Counter
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 try:
-    from triage_graph import CHUNKS, Desk, build, keys_in
-    from triage_screen import Screen, difference, fork_tree, history_tree, joined, side_by_side
+    from demo_effects import keys_in, starts
+    from demo_screen import Screen, shown
+    from demo_show import FOLDER, KILL_ATTEMPTS, PAUSE, DemoError, Show, add_places, check_places, perform
+    from triage_graph import CHUNKS, Desk, build
+    from triage_screen import difference, fork_tree, history_tree, joined, side_by_side
     from triage_travel import BRANCH, before_judge, other_threshold, split
     from triage_worker import PARALLEL
-
-    from durable_graph import DurableGraphError
 except ModuleNotFoundError as error:
     sys.exit(f"error: {error}. Run `make demo`, which installs what is needed, or `pip install -e .` first.")
 
 if TYPE_CHECKING:
+    import subprocess
+    from collections import Counter
     from collections.abc import Sequence
 
     from durable_graph import Interrupt, StateSnapshot
 
-HERE = Path(__file__).resolve().parent
-SAMPLE = HERE / "sample.log"
-FOLDER = HERE.parent / ".demo"
-MOST_BYTES = 10_000_000  # the entries of the log are part of the run's state
-PAUSE = 0.15  # seconds that counting a chunk takes at least ...
-PAUSE_PER_BYTE = 2.5e-7  # ... and more for a long log, whose state takes longer to look at from here
-CHILD_SECONDS = 120
-KILL_ATTEMPTS = 5
+PAUSE_PER_BYTE = 2.5e-7  # seconds more for a long log, whose state takes longer to look at from here
 
 EPILOG = """\
 exit status: 0 all went as promised; 1 something did not; 2 wrong arguments, or the log cannot be read;
 3 the log is no Apache error log (the run ended at its own exit node); 130 Ctrl-C;
 141 nobody reads the output.
 """
-
-
-class DemoError(Exception):
-    """The demo cannot go on. `status` is the exit status."""
-
-    def __init__(self, what: str, status: int = 1) -> None:
-        super().__init__(what)
-        self.status = status
 
 
 @dataclass(frozen=True)
@@ -68,15 +50,12 @@ class Kill:
 
 
 @dataclass
-class Demo:
-    """One demo: a thread of its own in the folder's store."""
+class Demo(Show):
+    """The triage of one log."""
 
-    folder: Path
-    log: Path
-    screen: Screen
-    thread: str = ""
-    pause: float = PAUSE
-    worker: subprocess.Popen[str] | None = None
+    kind = "triage"
+    script = "triage_worker.py"
+
     desk: Desk = field(init=False)
 
     def __post_init__(self) -> None:
@@ -86,21 +65,13 @@ class Demo:
 
     # --- looking from outside: the store, the ledger, the outbox -------------------------------------------------
 
-    @property
-    def config(self) -> dict[str, Any]:
-        """The thread's address."""
-        return {"configurable": {"thread_id": self.thread}}
-
     def state(self) -> StateSnapshot:
         """What the store holds of the thread now, whoever runs it."""
         return self.graph.get_state(self.config)
 
     def starts(self, branch: str = "") -> Counter[str]:
         """How often each task started, by the ledger of the thread or of its branch."""
-        ledger = replace(self.desk, branch=branch).ledger
-        text = ledger.read_text("utf-8") if ledger.exists() else ""
-        lines = (line.split(" ", 2) for line in text.splitlines())
-        return Counter(task for thread, _, task in lines if thread == self.thread)
+        return starts(replace(self.desk, branch=branch).ledger, self.thread)
 
     def sent(self) -> int:
         """How often the outbox has this thread's report."""
@@ -115,36 +86,6 @@ class Demo:
         tasks = [task for task in self.state().tasks if task.name == "count"]
         return [f"count {task.result['counted'][0]}" for task in tasks if task.result], len(tasks)
 
-    # --- processes ---------------------------------------------------------------------------------------------------
-
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """A new process that works on the thread."""
-        script, pause = str(HERE / "triage_worker.py"), str(self.pause)
-        command = [sys.executable, script, str(self.folder), self.thread, pause, *words]
-        self.worker = subprocess.Popen(  # noqa: S603 - our own command
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        return self.worker
-
-    def finish(self, worker: subprocess.Popen[str], *, killed: bool = False) -> None:
-        """Wait for a process that should end well; one that was killed may have ended well before.
-
-        Raises:
-            DemoError: it did not.
-        """
-        try:
-            said, _ = worker.communicate(timeout=CHILD_SECONDS)
-        except subprocess.TimeoutExpired:
-            raise DemoError(f"process {worker.pid} did not end within {CHILD_SECONDS} seconds") from None
-        if worker.returncode and not (killed and worker.returncode == -signal.SIGKILL):
-            raise DemoError(f"process {worker.pid} ended with status {worker.returncode}:\n{said.rstrip()}")
-
-    def close(self) -> None:
-        """Leave no process behind."""
-        if self.worker is not None and self.worker.poll() is None:
-            self.worker.kill()
-            self.worker.communicate()
-
     # --- act 1 -------------------------------------------------------------------------------------------------------
 
     def run_and_kill(self, after: int) -> Kill:
@@ -157,29 +98,21 @@ class Demo:
         """
         for attempt in range(KILL_ATTEMPTS):
             self.pause = (PAUSE + PAUSE_PER_BYTE * self.log.stat().st_size) * 2**attempt
-            self.thread = f"triage-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
-            worker = self.start("start", str(self.log))
-            self.wait_for_chunks(worker, after)
-            worker.kill()  # SIGKILL: no handler runs, nothing is flushed or cleaned up
-            self.finish(worker, killed=True)
+            killed = self.start_and_kill(lambda: self.is_moment(after), "start", str(self.log))
             kill = self.look()
-            if worker.returncode == -signal.SIGKILL and len(kill.stored) < kill.chunks:
+            if killed and len(kill.stored) < kill.chunks:
                 return kill
             self.check_not_given_up()
         raise DemoError(f"the run was through before it could be killed, {KILL_ATTEMPTS} times; is the machine busy?")
 
-    def wait_for_chunks(self, worker: subprocess.Popen[str], after: int) -> None:
-        """Until the store has `after` chunks and another one is running.
+    def is_moment(self, after: int) -> bool:
+        """Whether the store has `after` chunks and another one is running.
 
         The last ones end at about the same time, too close to hit between them: of few chunks it waits for less.
         """
-        deadline = time.monotonic() + CHILD_SECONDS
-        while worker.poll() is None and time.monotonic() < deadline:
-            stored, total = self.chunks()
-            started = sum(task.startswith("count ") for task in self.starts())
-            if total and min(after, max(0, total - PARALLEL)) <= len(stored) < started:
-                return
-            time.sleep(0.005)
+        stored, total = self.chunks()
+        started = sum(task.startswith("count ") for task in self.starts())
+        return total > 0 and min(after, max(0, total - PARALLEL)) <= len(stored) < started
 
     def look(self) -> Kill:
         """What is there after the kill."""
@@ -372,28 +305,7 @@ def show_branches(demo: Demo, before: list[StateSnapshot]) -> None:
     )
 
 
-def shown(path: Path) -> str:
-    """A path as short as it stays true from here."""
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
-
-
 # --- the command line -----------------------------------------------------------------------------------------------
-
-
-def log_problem(log: Path) -> str | None:
-    """Why a file cannot be triaged; None when it can."""
-    if not log.is_file():
-        return "it is not a file but a folder or a device" if log.exists() else "there is no such file"
-    with log.open("rb") as file:
-        start = file.read(1 << 16)
-    size = log.stat().st_size
-    problems = {
-        "it is empty": not start,
-        "it is compressed; gunzip it first": start.startswith(b"\x1f\x8b"),
-        "it is not a text file": b"\0" in start,
-        f"it has {size:,} bytes, and the demo takes {MOST_BYTES:,} at the most; take its end (tail)": size > MOST_BYTES,
-    }
-    return next((problem for problem, found in problems.items() if found), None)
 
 
 def parse_arguments(words: Sequence[str] | None) -> argparse.Namespace:
@@ -404,10 +316,7 @@ def parse_arguments(words: Sequence[str] | None) -> argparse.Namespace:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("log", nargs="?", type=Path, default=SAMPLE, help="the log (default: a small sample)")
-    parser.add_argument(
-        "--dir", type=Path, default=FOLDER, help="where store, ledger, outbox and baselines are kept (default: .demo)"
-    )
+    add_places(parser, FOLDER, "store, ledger, outbox and baselines")
     parser.add_argument(
         "--kill-after",
         type=int,
@@ -417,20 +326,7 @@ def parse_arguments(words: Sequence[str] | None) -> argparse.Namespace:
         help=f"kill when so many of the {CHUNKS} chunks are stored (0 to {CHUNKS - PARALLEL}, default 3)",
     )
     found = parser.parse_args(words)
-    try:
-        problem = log_problem(found.log)
-    except OSError as error:
-        problem = error.strerror
-    if problem:
-        parser.exit(2, f"error: cannot triage {found.log}: {problem}\n")
-    found.log = found.log.resolve()
-    found.dir = found.dir.resolve()
-    try:
-        found.dir.mkdir(parents=True, exist_ok=True)
-        if not (found.dir / ".gitignore").exists():
-            (found.dir / ".gitignore").write_text("*\n", "utf-8")
-    except OSError as error:
-        parser.exit(2, f"error: cannot write to {found.dir}: {error.strerror}. Name another folder with --dir\n")
+    check_places(parser, found, "triage")
     return found
 
 
@@ -438,24 +334,12 @@ def main(words: Sequence[str] | None = None) -> int:
     """Play the demo; its exit status."""
     arguments = parse_arguments(words)
     screen = Screen(sys.stdout)
-    demo: Demo | None = None
-    status = 0
-    try:
-        demo = Demo(arguments.dir, arguments.log, screen)
-        play(demo, arguments.kill_after, by_hand=sys.stdin is not None and sys.stdin.isatty())
-    except (DemoError, DurableGraphError) as error:
-        screen.bad(str(error))
-        status = error.status if isinstance(error, DemoError) else 1
-    except KeyboardInterrupt:
-        screen.say("")
-        status = 130
-    except BrokenPipeError:  # as in `make demo | head`; the interpreter must not flush into the pipe once more
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 141
-    finally:
-        if demo is not None:
-            demo.close()
-    return status
+    by_hand = sys.stdin is not None and sys.stdin.isatty()
+    return perform(
+        screen,
+        lambda: Demo(arguments.dir, arguments.log, screen),
+        lambda demo: play(demo, arguments.kill_after, by_hand=by_hand),
+    )
 
 
 if __name__ == "__main__":

@@ -20,6 +20,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict
 
+import demo_effects
+from demo_effects import append_once
+from demo_log import ENTRY, TROUBLE, lines_of, short, worst_first
+
 from durable_graph import END, START, Command, RetryPolicy, Runtime, Send, StateGraph, interrupt, once
 
 if TYPE_CHECKING:
@@ -29,15 +33,8 @@ CHUNKS = 8
 """Tasks that one window of the log is counted by."""
 TOP = 4
 """Message shapes a report names."""
-LEVELS = ("emerg", "alert", "crit", "error", "warn", "notice", "info", "debug")
-"""Apache's levels, the worst first. trace1 to trace8 come after them."""
-TROUBLE = LEVELS[:4]
 THRESHOLD = 25.0
 """An alarm is raised when more percent of the lines than this are errors or worse."""
-
-# Apache 2.2:  [Sun Dec 04 04:47:44 2005] [error] message
-# Apache 2.4:  [Sun Dec 04 04:47:44.1 2005] [core:error] [pid 7] message
-ENTRY = re.compile(rf"\[[^]]+\] \[(?:\w*:)?({'|'.join(LEVELS)}|trace[1-8])\] (.+)")
 
 
 class ParseError(Exception):
@@ -217,13 +214,13 @@ def ask(state: State, runtime: Runtime[Desk]) -> Command[Literal["send", "widen"
 def notify(headline: str, runtime: Runtime[Desk]) -> None:
     """Tell the person on duty. Killed before this is recorded, it runs again, with the same key: still one notice."""
     sign(runtime, "notify")
-    append_once(runtime.context.notices, runtime.idempotency_key, headline)
+    append_once(runtime.context.notices, runtime.idempotency_key, report=headline)
 
 
 def send(state: State, runtime: Runtime[Desk]) -> None:
     """Send the report, once: should this node be killed and run again, it finds that the message is there."""
     sign(runtime, "send")
-    append_once(runtime.context.outbox, thread_of(runtime), state["report"])
+    append_once(runtime.context.outbox, thread_of(runtime), report=state["report"])
 
 
 def remember(state: State, runtime: Runtime[Desk]) -> None:
@@ -272,8 +269,7 @@ def read_entries(log: Path, size: int) -> list[Entry | None]:
         data = file.read(size)
     if len(data) < size:
         raise ParseError(f"{log.name} has shrunk from {size:,} to {len(data):,} bytes")
-    text = data.decode("utf-8-sig", "backslashreplace").replace("\r\n", "\n")
-    found = [as_entry(line) for line in text.removesuffix("\n").split("\n")]
+    found = [as_entry(line) for line in lines_of(data)]
     if not any(found):
         raise ParseError(f"no line of {log.name} looks like an Apache error log: [time] [level] message")
     return found
@@ -282,7 +278,7 @@ def read_entries(log: Path, size: int) -> list[Entry | None]:
 def as_entry(line: str) -> Entry | None:
     """One line, understood; None when it is no log line."""
     match = ENTRY.fullmatch(line)
-    return Entry(match[1], re.sub("[0-9]+", "#", match[2])) if match else None
+    return Entry(match["level"], re.sub("[0-9]+", "#", match["message"])) if match else None
 
 
 def is_whole(state: State) -> bool:
@@ -330,16 +326,6 @@ def write_report(state: State) -> str:
     )
 
 
-def short(text: str, most: int = 64) -> str:
-    """A text that fits into a line."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def worst_first(levels: Counter[str]) -> list[str]:
-    """Levels by severity."""
-    return sorted(levels, key=lambda level: (LEVELS.index(level) if level in LEVELS else len(LEVELS), level))
-
-
 # --- side effects ----------------------------------------------------------------------------------------------------
 
 
@@ -350,34 +336,5 @@ def thread_of(runtime: Runtime[Any]) -> str:
 
 
 def sign(runtime: Runtime[Desk], task: str) -> None:
-    """Write into the ledger that a task starts. Only the demo needs this, to prove what ran how often."""
-    append(runtime.context.ledger, f"{thread_of(runtime)} {os.getpid()} {task}\n")
-
-
-def append(path: Path, text: str) -> None:
-    """Append in one write, on disk before this returns."""
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        os.write(file, text.encode())
-        os.fsync(file)
-    finally:
-        os.close(file)
-
-
-def append_once(outbox: Path, key: str, message: str) -> None:
-    """Append a message unless one with this key is there. A line that a crash cut short does not count as sent."""
-    sent = outbox.read_bytes() if outbox.exists() else b""
-    if key not in keys_in(sent):
-        start = "" if sent.endswith(b"\n") or not sent else "\n"
-        append(outbox, f"{start}{json.dumps({'id': key, 'report': message})}\n")
-
-
-def keys_in(outbox: bytes) -> list[str]:
-    """The key of each message that was sent, in order."""
-    found: list[str] = []
-    for line in outbox.splitlines():
-        try:
-            found.append(json.loads(line)["id"])
-        except ValueError:
-            continue  # cut short by a crash
-    return found
+    """Write into the ledger that a task starts."""
+    demo_effects.sign(runtime.context.ledger, thread_of(runtime), task)

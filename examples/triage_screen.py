@@ -1,11 +1,9 @@
-"""How the log-triage demo looks: rules, colour on a terminal, the history as a tree, and two branches side by side."""
+"""What the log-triage demo draws: the history as a tree, and two branches side by side."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from durable_graph import START
 
@@ -13,65 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from durable_graph import StateSnapshot
-
-BOLD, RED, GREEN, CYAN = "1", "31", "32", "36"
-WIDTH = 100
-FANCY, PLAIN = "─│├└●✔✘×…", "-||`*+!x."  # noqa: RUF001 - the sign for "times"
-
-
-class Screen:
-    """Prints. Without a terminal (or with NO_COLOR) no colour; where UTF-8 cannot be shown, plain ASCII."""
-
-    def __init__(self, out: TextIO) -> None:
-        self.out = out
-        self.colour = out.isatty() and "NO_COLOR" not in os.environ
-        self.width = min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns) if out.isatty() else WIDTH
-        try:
-            FANCY.encode(out.encoding)
-        except UnicodeEncodeError:
-            self.plain = True
-        else:
-            self.plain = False
-
-    def _print(self, text: str, style: str = "") -> None:
-        if self.plain:
-            text = (
-                text.translate(str.maketrans(FANCY, PLAIN))
-                .encode(self.out.encoding, "replace")
-                .decode(self.out.encoding)
-            )
-        print(f"\x1b[{style}m{text}\x1b[0m" if self.colour and style else text, file=self.out, flush=True)
-
-    def title(self, text: str) -> None:
-        """The first line."""
-        self._print(f"── {text} ".ljust(self.width, "─"), BOLD)
-
-    def act(self, text: str) -> None:
-        """Begin a part."""
-        self._print("")
-        self._print(f"── {text} ".ljust(self.width, "─"), CYAN)
-
-    def say(self, text: str, note: str = "") -> None:
-        """A line of the story."""
-        self._print((f"   {text}" + (f"   ({note})" if note else "")).rstrip())
-
-    def good(self, text: str) -> None:
-        """A promise that was kept."""
-        self._print(f" ✔ {text}", GREEN)
-
-    def bad(self, text: str) -> None:
-        """What went wrong."""
-        self._print(" ✘ " + text.replace("\n", "\n   "), RED)
-
-    def quote(self, text: str) -> None:
-        """What somebody else wrote, such as a log: control characters are made harmless."""
-        for line in text.split("\n"):
-            self._print("   │ " + "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in line))
-
-    def tree(self, lines: Iterable[str]) -> None:
-        """Lines of a drawing."""
-        for line in lines:
-            self._print(f"   {line}")
 
 
 def joined(names: Sequence[str], between: str = ", ", last: str = ", ") -> str:

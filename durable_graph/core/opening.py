@@ -25,7 +25,7 @@ from durable_graph.types import MISSING, START, Interrupt, Send
 if TYPE_CHECKING:
     from durable_graph.core.request import Request
     from durable_graph.core.run import Run
-    from durable_graph.records import ErrorRecord, StoredCheckpoint
+    from durable_graph.records import Change, ErrorRecord, StoredCheckpoint
 
 __all__ = ["answers_of", "asked_at", "check_request", "open_interrupts", "open_run", "unfinished", "whole_frontier"]
 
@@ -103,7 +103,7 @@ def _open_input(run: Run) -> Batch:
     kept = None
     if start.routed:
         kept = {write.key: write.value for write in stored_writes(request.writes, run.program.unstored)}
-    first = run.record("input", {}, Frontier(sends=(Send(START, kept),)))
+    first = run.record("input", _kept(run), Frontier(sends=(Send(START, kept),)))
     run.frontier = frontier
     run.plan(run.address)
     if start.routed:
@@ -112,6 +112,22 @@ def _open_input(run: Run) -> Batch:
     run.keep_input(first, frontier)
     closed = run.close_step()
     return Batch([first, *closed.steps], status=closed.status)
+
+
+def _kept(run: Run) -> dict[str, Change]:
+    """What finished tasks of an abandoned step wrote, where the program keeps it and it fits together."""
+    stored = run.stored
+    if stored is None or stored.past or not run.program.keeps_finished or not unfinished(stored):
+        return {}
+    finished = [task for _, task in sorted(stored.pending.items(), key=lambda one: identity.path_order(one[0]))]
+    writes = [write for task in finished if task.error is None for write in run.still_known(task.writes) or ()]
+    values = dict(run.values)
+    try:
+        changes = apply_writes(run.program, values, writes)
+    except Blamed:  # they would have been refused at the end of their step too
+        return {}
+    run.values.update(values)
+    return changes
 
 
 def _open_head(run: Run, stored: StoredCheckpoint, command: TaskRecord | None, given: dict[str, Any]) -> Batch:

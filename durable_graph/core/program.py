@@ -96,6 +96,7 @@ class Program:
     checks: holds values against the schema before they are stored; None when nothing is to be checked.
     deferred: nodes that run once nothing else does.   changes: what became of stored names and values since.
     step_timeout: seconds that a step may take.   cached: nodes whose results are to be kept in a cache.
+    keeps_finished: whether new input that abandons a run keeps what its finished tasks wrote.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Program:
     changes: Changes = field(default_factory=Changes)
     step_timeout: float | None = None
     cached: tuple[str, ...] = ()
+    keeps_finished: bool = False
 
     def initial_values(self) -> dict[str, Any]:
         """The state before anything was written."""

@@ -88,6 +88,9 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         self.waiting_edges: set[tuple[tuple[str, ...], str]] = set()
         self.branches: dict[str, dict[str, Branch]] = {}
         self.defaults = NodeDefaults()
+        self.keeps_finished = False
+        """Whether new input that abandons a run (`on_unfinished="abandon"`) keeps what finished tasks of its last step
+        wrote. Agents do: a call of a tool that was made is not told to the model as cut off."""
 
     def __repr__(self) -> str:
         return f"StateGraph({getattr(self.state_schema, '__name__', self.state_schema)}: {', '.join(self.nodes)})"

@@ -119,6 +119,7 @@ def lower(
         changes=changes,
         step_timeout=step_timeout,
         cached=tuple(name for name, spec in nodes.items() if spec.work.cache is not None),
+        keeps_finished=graph.keeps_finished,
     )
     changes.check(program)
     context = read_schema(graph.context_schema, role="context") if graph.context_schema is not None else None

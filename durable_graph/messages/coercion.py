@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _type_of: Callable[[object], type[Any]] = cast("Any", type)  # the class of the user's value is any class
 
-__all__ = ["as_list", "family_among", "to_message", "without_chunks"]
+__all__ = ["as_langchain", "as_list", "family_among", "to_message", "without_chunks"]
 
 _BY_ROLE: Final[dict[str, Any]] = {
     "user": HumanMessage,
@@ -97,6 +97,14 @@ def without_chunks(message: Any) -> Any:
     if message.type.endswith("MessageChunk") and family_of(_type_of(message)) == "langchain":
         return sys.modules[LANGCHAIN].message_chunk_to_message(message)
     return message
+
+
+def as_langchain(message: Any) -> Any:
+    """A message of ours as LangChain's models read it, with what it holds; one of LangChain's as it is."""
+    if family_of(_type_of(message)) != "ours":
+        return message
+    fields = {name: getattr(message, name) for name in message.model_fields_set if name != "type"}
+    return getattr(sys.modules[LANGCHAIN], _type_of(message).__name__)(**fields)
 
 
 def _langchain_message(value: Any) -> Any:

@@ -95,6 +95,9 @@ class ProviderChatModel(ChatModelBase):
     """A provider's model; made by `init_chat_model`.
 
     Clients belong to an event loop, so each loop has its own, which is closed with the loop.
+
+    profile: {"structured_output": whether the provider holds it to a JSON schema, given as the option
+    `response_format`}; what a server of one's own can do is not known.
     """
 
     def __init__(self, name: str, provider: str, make: Callable[[], Any], options: dict[str, Any]) -> None:
@@ -104,6 +107,7 @@ class ProviderChatModel(ChatModelBase):
         self.tool_choice: Any = None
         self._chat = provider in ("openai-chat", _AT_URL)  # a protocol whose last piece always says how it ended
         self._clients = _Clients(make)
+        self.profile: dict[str, Any] = {"structured_output": provider != _AT_URL and self._clients.knows_schemas()}
 
     def bind_tools(self, tools: Sequence[Any], *, tool_choice: Any = None, **options: Any) -> Self:
         """The same model, which may ask for calls of these tools.
@@ -169,6 +173,7 @@ class ProviderChatModel(ChatModelBase):
             settings["stop_sequences"] = settings.pop("stop")
         if any("function" not in tool for tool in self.tools):  # as they are, beside the others
             settings["extra_body"] = {**(settings.get("extra_body") or {}), "tools": [*self.tools]}
+        output = _output_of(settings.pop("response_format", None))
         functions = [cast("dict[str, Any]", tool["function"]) for tool in self.tools if "function" in tool]
         tools = [
             ToolDefinition(
@@ -179,7 +184,32 @@ class ProviderChatModel(ChatModelBase):
             )
             for told in functions
         ]
-        return settings, ModelRequestParameters(function_tools=tools)
+        return settings, ModelRequestParameters(function_tools=tools, **output)
+
+
+def _output_of(response_format: Any) -> dict[str, Any]:
+    """A JSON schema for the answer, in OpenAI's form, as pydantic-ai wants it.
+
+    Raises:
+        UsageError: it has another form.
+    """
+    if response_format is None:
+        return {}
+    from pydantic_ai.output import OutputObjectDefinition
+
+    given = cast("dict[str, Any]", response_format) if isinstance(response_format, dict) else {}
+    told: Any = given.get("json_schema")
+    if not isinstance(told, dict) or "schema" not in told:
+        what = f"response_format={shortened(cast('object', response_format))} cannot be read"
+        raise UsageError(what, cure='Pass {"type": "json_schema", "json_schema": {"name": ..., "schema": {...}}}.')
+    known = cast("dict[str, Any]", told)
+    wanted = OutputObjectDefinition(
+        json_schema=known["schema"],
+        name=known.get("name"),
+        description=known.get("description"),
+        strict=known.get("strict"),
+    )
+    return {"output_mode": "native", "output_object": wanted}
 
 
 @contextlib.contextmanager
@@ -209,6 +239,10 @@ class _Clients:
         self._spare: Any = make()  # so that a wrong name or a missing key is found when the model is made
         self._lock = threading.Lock()
         self._open: weakref.WeakKeyDictionary[Any, tuple[Any, Any]] = weakref.WeakKeyDictionary()
+
+    def knows_schemas(self) -> bool:
+        """Whether the provider holds this model to a JSON schema; only before it is asked for the first time."""
+        return bool(self._spare.profile.get("supports_json_schema_output"))
 
     async def here(self) -> Any:
         """The model with the client of the loop that runs."""

@@ -15,9 +15,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from durable_graph.core.mail import Said
+from durable_graph.errors import InvalidValueError, OutsideRunError, shortened
 from durable_graph.persistence.isolation import own
 from durable_graph.runtime.context import CURRENT, TaskContext
-from durable_graph.types import MISSING
+from durable_graph.types import MISSING, TAG_NOSTREAM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
     from durable_graph.core.planning import Task
     from durable_graph.runtime.context import RunContext
 
-__all__ = ["MESSAGES", "NOSTREAM", "Heard", "emit_token", "is_message", "listener", "metadata_of"]
+__all__ = ["MESSAGES", "NOSTREAM", "Heard", "emit_token", "is_message", "listener", "metadata_of", "push_message"]
 
 MESSAGES: Final = "messages"
 """The name of the stream mode."""
 
-NOSTREAM: Final = frozenset({"nostream", "langsmith:nostream"})
+NOSTREAM: Final = frozenset({TAG_NOSTREAM, "langsmith:nostream"})
 """Tags that keep a model's answers out of the stream."""
 
 _MESSAGE_HOMES: Final = ("durable_graph.messages", "langchain_core.messages")
@@ -169,3 +170,33 @@ def emit_token(
     told = metadata_of(context, model_name=model_name, provider=provider, tags=tags)
     told = {**(metadata or {}), **told}
     return context.post(Said(context.task, (chunk, told), MESSAGES))
+
+
+def push_message(message: Any, *, state_key: str | None = "messages") -> Any:
+    """Show a whole message in the stream "messages" before the node returns, and write it to the state.
+
+    For what a node has to say while it works. It goes through the key's reducer, before what the node returns; when the
+    node runs again (after an interrupt or a crash), it is pushed again, and its id keeps it from standing there twice.
+
+    message: in any form that has an id.   state_key: the key it is written to; None: it is only shown.
+
+    Returns:
+        The message.
+
+    Raises:
+        InvalidValueError: it has no id.
+        OutsideRunError: no node runs here.
+    """
+    from durable_graph.messages.coercion import to_message
+
+    context = CURRENT.get()
+    if context is None:
+        raise OutsideRunError("push_message() was called outside of a node")
+    told = to_message(message)
+    if not told.id:
+        what = f"node {context.task.name!r} pushes a message without an id: {shortened(told)}"
+        raise InvalidValueError(what, cure="Give it an id of its own, the same whenever the node runs again.")
+    _ = emit_token(told, context=context)
+    if state_key is not None:
+        context.pushed = [*(context.pushed or ()), (state_key, told)]
+    return told

@@ -11,7 +11,7 @@ import enum
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from durable_graph.errors import InvalidConfigError, UnserializableValueError
 from durable_graph.persistence.known_types import ARRAY, loaded_known_types
@@ -32,17 +32,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
     from typing import Self
 
-__all__ = ["StateView", "is_immutable", "own"]
+__all__ = ["ATOMS", "MESSAGES", "StateView", "is_immutable", "own", "peek"]
 
 # Types whose objects never change and hold nothing that does. Grows: a class is added when it is first met.
-_ATOMS: Final[set[type[Any]]] = {type(None), bool, int, float, complex, str, bytes, range, type(...)}
+ATOMS: Final[set[type[Any]]] = {type(None), bool, int, float, complex, str, bytes, range, type(...)}
 
 _dict: Any = dict  # untyped, to call their own methods on instances of subclasses
 _tuple: Any = tuple
+_new: Any = object.__new__
+_set: Any = object.__setattr__
+
+_PARTS: Final[dict[type[Any], tuple[str, ...]]] = {}
 
 _CONTAINERS: Final[tuple[type[Any], ...]] = (list, dict, set, deque, bytearray)
 
-_MESSAGES: Final = "durable_graph.messages.models"
+MESSAGES: Final = "durable_graph.messages.models"
 """The module of our own messages."""
 
 # What a pydantic model keeps beside its fields: says nothing about whether it can be shared, unless filled.
@@ -60,7 +64,7 @@ def own(value: Any) -> Any:
             copied.
     """
     cls = type_of(value)
-    if cls in _ATOMS:
+    if cls in ATOMS:
         return value
     try:
         copier = _COPIERS.get(cls) or _copier_of(cls)  # as `_own`, without a call more for each write
@@ -82,7 +86,7 @@ def _own_with_cycles(value: Any) -> Any:
 
 def _own(value: Any) -> Any:
     cls = type_of(value)
-    if cls in _ATOMS:
+    if cls in ATOMS:
         return value
     copier = _COPIERS.get(cls) or _copier_of(cls)
     return value if copier is None else copier(value)
@@ -92,15 +96,15 @@ def _own(value: Any) -> Any:
 
 
 def _own_list(value: list[Any]) -> list[Any]:
-    return [part if type(part) in _ATOMS else _own(part) for part in value]
+    return [part if type(part) in ATOMS else _own(part) for part in value]
 
 
 def _own_items(value: dict[Any, Any]) -> dict[Any, Any]:
     copied = dict(value)  # in C; then only what can change is replaced
     for key, part in value.items():
-        if type(part) not in _ATOMS:
+        if type(part) not in ATOMS:
             copied[key] = _own(part)
-        if type(key) not in _ATOMS:
+        if type(key) not in ATOMS:
             return {_own(other): _own(held) for other, held in value.items()}
     return copied
 
@@ -191,12 +195,12 @@ def _own_namedtuple(value: Any) -> Any:
 def _copier_of(cls: type[Any]) -> Callable[[Any], Any] | None:  # noqa: PLR0911 - one for each way of copying
     """Find out how objects of a class are copied; None: they are shared."""
     if issubclass(cls, enum.Enum) or _is_listed_atom(cls):
-        _ATOMS.add(cls)
+        ATOMS.add(cls)
         return None
     numpy = sys.modules.get("numpy")
     if numpy is not None and issubclass(cls, (numpy.ndarray, numpy.generic)):
         return _COPIERS.setdefault(cls, _own_array)
-    if cls.__module__ == _MESSAGES:
+    if cls.__module__ == MESSAGES:
         return _COPIERS.setdefault(cls, _own_message)
     if is_namedtuple(cls):
         return _COPIERS.setdefault(cls, _own_namedtuple)
@@ -226,32 +230,38 @@ def _is_listed_atom(cls: type[Any]) -> bool:
     numpy = sys.modules.get("numpy")
     if numpy is not None and issubclass(cls, numpy.generic):
         return not issubclass(cls, (numpy.void, numpy.object_))  # a structured scalar can be written to
-    if cls.__module__ == _MESSAGES:  # their lists and dicts can change
+    if cls.__module__ == MESSAGES:  # their lists and dicts can change
         return False
     return any(listed is cls and kind is not ARRAY for listed, kind in loaded_known_types())
 
 
 def _own_message(value: Any) -> Any:
     """A message: frozen, but not what it holds. By hand, because there are many of them and a model's way is slow."""
-    fields: dict[str, Any] = dict(value.__dict__)
-    for name, part in fields.items():
-        if type(part) not in _ATOMS:
-            fields[name] = _own(part)
-    made: Any = object.__new__(cast("type[Any]", type(value)))
-    for name, state in (
-        ("__dict__", fields),
-        ("__pydantic_fields_set__", set(value.__pydantic_fields_set__)),
-        ("__pydantic_extra__", None),
-        ("__pydantic_private__", None),
-    ):
-        object.__setattr__(made, name, state)
+    kind = type_of(value)
+    fields: dict[str, Any] = value.__dict__.copy()
+    for name in _PARTS.get(kind) or _parts_of(kind):
+        part = fields[name]
+        cls = type_of(part)
+        if cls not in ATOMS:  # most lists and dicts in a message are empty
+            fields[name] = _own(part) if part or (cls is not dict and cls is not list) else cls()
+    made: Any = _new(kind)
+    _set(made, "__dict__", fields)
+    _set(made, "__pydantic_fields_set__", value.__pydantic_fields_set__.copy())
+    _set(made, "__pydantic_extra__", None)
+    _set(made, "__pydantic_private__", None)
     return made
+
+
+def _parts_of(cls: Any) -> tuple[str, ...]:
+    """The fields of a kind of message that can hold what changes."""
+    fixed = ("type", "name", "id", "tool_call_id", "status", "chunk_position")
+    return _PARTS.setdefault(cls, tuple(name for name in cls.model_fields if name not in fixed))
 
 
 def is_immutable(value: Any) -> bool:
     """Tell whether a value can never change, so that it may be shared. False also means: not sure."""
     cls = type_of(value)
-    if cls in _ATOMS:
+    if cls in ATOMS:
         return True
     if cls is tuple or cls is frozenset:
         return all(map(is_immutable, value))
@@ -260,7 +270,7 @@ def is_immutable(value: Any) -> bool:
         return all(is_immutable(part) or _says_nothing(name, part) for name, part in read_state(value).items())
     if copier is _own_namedtuple:
         return not read_state(value) and all(map(is_immutable, _tuple.__iter__(value)))
-    return cls in _ATOMS
+    return cls in ATOMS
 
 
 # --- the view of a state that a task receives ----------------------------------------------------------------------
@@ -276,18 +286,20 @@ class StateView(dict[str, Any]):
     same, such as `dict.get(view, key)`, sees the originals.
     """
 
-    __slots__ = ("_mine",)
+    __slots__ = ("_copy", "_mine")
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, Any], copy: Callable[[str, Any], Any] | None = None) -> None:
+        """`copy(key, value)` makes the copies; `own` when left out."""
         super().__init__(values)
         self._mine: dict[str, Any] = {}  # the values that are the task's own: read before, or written by it
+        self._copy = copy
 
     def _take(self, key: str, value: Any) -> Any:
         """Give the task's own copy of a value that is in the dict."""
-        if type(value) in _ATOMS or key in self._mine:
+        if type(value) in ATOMS or key in self._mine:
             return value
         # Two OS threads may get here at once: setdefault makes both see one copy.
-        mine = self._mine.setdefault(key, own(value))
+        mine = self._mine.setdefault(key, own(value) if self._copy is None else self._copy(key, value))
         super().__setitem__(key, mine)
         return mine
 
@@ -302,7 +314,7 @@ class StateView(dict[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         value = super().__getitem__(key)
-        return value if type(value) in _ATOMS else self._take(key, value)
+        return value if type(value) in ATOMS else self._take(key, value)
 
     def get(self, key: Any, default: Any = None) -> Any:
         """As `dict.get`."""
@@ -370,6 +382,11 @@ class StateView(dict[str, Any]):
     def __ior__(self, other: Any) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride] - ours behaves like dict's, whose types are final
         self.update(other)
         return self
+
+
+def peek(state: Mapping[str, Any], key: str) -> Any:
+    """A value of a state for code of ours that only looks at it: nothing is copied. None when it has no such key."""
+    return _dict.get(state, key) if isinstance(state, dict) else state.get(key)
 
 
 _COPIERS[StateView] = lambda value: _own_items(dict(_dict.items(value)))

@@ -1,4 +1,4 @@
-"""Tools, the node that calls them, and what stands around a model's tool calls.
+"""Tools, the node that calls them, what stands around a model's tool calls, and `create_react_agent`.
 
 Names are loaded when they are first used: messages and schemas need pydantic, which costs more than the rest.
 """
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
         ToolRuntime,
     )
     from durable_graph.prebuilt.orphans import answer_orphans, distinct_calls
+    from durable_graph.prebuilt.react import create_react_agent
+    from durable_graph.prebuilt.react_state import (
+        AgentState,
+        AgentStatePydantic,
+        AgentStateWithStructuredResponse,
+        AgentStateWithStructuredResponsePydantic,
+    )
     from durable_graph.prebuilt.tool_calls import ToolCallRequest
     from durable_graph.prebuilt.tool_errors import ToolInvocationError
     from durable_graph.prebuilt.tool_input import pending_calls
@@ -28,6 +35,10 @@ if TYPE_CHECKING:
     from durable_graph.prebuilt.validation_node import ValidationNode
 
 __all__ = [
+    "AgentState",
+    "AgentStatePydantic",
+    "AgentStateWithStructuredResponse",
+    "AgentStateWithStructuredResponsePydantic",
     "InjectedState",
     "InjectedStore",
     "InjectedToolArg",
@@ -40,6 +51,7 @@ __all__ = [
     "ToolRuntime",
     "ValidationNode",
     "answer_orphans",
+    "create_react_agent",
     "distinct_calls",
     "pending_calls",
     "tool",
@@ -47,6 +59,10 @@ __all__ = [
 ]
 
 _HOMES: Final[dict[str, str]] = {
+    "AgentState": ".react_state",
+    "AgentStatePydantic": ".react_state",
+    "AgentStateWithStructuredResponse": ".react_state",
+    "AgentStateWithStructuredResponsePydantic": ".react_state",
     "InjectedState": ".injection",
     "InjectedStore": ".injection",
     "InjectedToolArg": ".injection",
@@ -59,6 +75,7 @@ _HOMES: Final[dict[str, str]] = {
     "ToolRuntime": ".injection",
     "ValidationNode": ".validation_node",
     "answer_orphans": ".orphans",
+    "create_react_agent": ".react",
     "distinct_calls": ".orphans",
     "pending_calls": ".tool_input",
     "tool": ".tools",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["calls_of", "is_message", "is_tool_message", "tool_message_like"]
+__all__ = ["calls_of", "is_ai", "is_message", "is_tool_message", "message_like", "tool_message_like"]
 
 _AI = ("ai", "AIMessageChunk")
 
@@ -32,10 +32,15 @@ def calls_of(message: Any) -> list[dict[str, Any]]:
 
 def tool_message_like(message: Any) -> Any:
     """The class of tool messages in the family of `message`; ours when there is none."""
+    return message_like(message, "ToolMessage")
+
+
+def message_like(message: Any, name: str) -> Any:
+    """The class with this name in the family of `message`; ours when there is none."""
     if message is not None and type(message).__module__.partition(".")[0] != "durable_graph":
         theirs = sys.modules.get("langchain_core.messages")
         if theirs is not None and isinstance(message, theirs.BaseMessage):
-            return theirs.ToolMessage
-    from durable_graph.messages import ToolMessage
+            return getattr(theirs, name)
+    from durable_graph import messages
 
-    return ToolMessage
+    return getattr(messages, name)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from durable_graph.errors import InvalidValueError, shortened
+from durable_graph.persistence.isolation import own, peek
 from durable_graph.prebuilt.families import calls_of, is_ai, is_message, is_tool_message
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from durable_graph.runtime.context import TaskContext
 
-__all__ = ["Asked", "last_ai", "messages_in", "pending_calls", "read_input"]
+__all__ = ["Asked", "last_ai", "messages_in", "names_run", "pending_calls", "read_input"]
 
 _WITH_CONTEXT = "tool_call_with_context"
 
@@ -54,7 +55,7 @@ def read_input(given: Any, key: str, context: TaskContext | None) -> Asked:
         if not messages and not isinstance(given, list):
             what = f"tools cannot be called: {shortened(given)} has no messages under {key!r}"
         raise InvalidValueError(what, cure="Run a model before its tools, or name the key with messages_key=.")
-    return Asked(pending_calls(messages), given, messages, message, isinstance(given, list))
+    return Asked(own(pending_calls(messages)), given, messages, message, isinstance(given, list))
 
 
 def _has_context(given: Any) -> bool:
@@ -83,10 +84,10 @@ def _state_here(context: TaskContext | None) -> Any:
 
 
 def messages_in(state: Any, key: str) -> list[Any]:
-    """The messages of a state: the list itself, or what is under `key`."""
+    """The messages of a state, to be looked at and not changed: the list itself, or what is under `key`."""
     found: Any = state
     if isinstance(state, Mapping):
-        found = cast("Mapping[str, Any]", state).get(key)
+        found = peek(cast("Mapping[str, Any]", state), key)
     elif not isinstance(state, list):
         found = getattr(state, key, None)
     if found is None:
@@ -118,3 +119,17 @@ def pending_calls(messages: Sequence[Any]) -> list[dict[str, Any]]:
                     pending.append(call)
             return pending
     return []
+
+
+def names_run(messages: Sequence[Any]) -> set[str]:
+    """The tools that are run for the model's last message, as the router behind one of them sees it.
+
+    Those without a result yet, and the one whose result came last: where each call is a task of its own, a task sees
+    its own result, and none of the tasks beside it. So all of them find the same names. A call that was answered
+    before (by a human, say) was not run.
+    """
+    ran = {call["name"] for call in pending_calls(messages)}
+    last: Any = next((one for one in reversed(messages) if is_tool_message(one) or is_ai(one)), None)
+    if is_tool_message(last):
+        ran |= {call["name"] for call in calls_of(last_ai(messages)) if call.get("id") == last.tool_call_id}
+    return ran

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from durable_graph.core.retrying import as_policies
@@ -18,9 +17,8 @@ from durable_graph.prebuilt.tools import Tool, acall, call
 from durable_graph.recording.doing import ado_step, do_step
 from durable_graph.recording.once import check_on_unknown
 from durable_graph.recording.step import Started, Step, take_place
-from durable_graph.runtime import pool
-from durable_graph.runtime.aio import in_thread
 from durable_graph.runtime.callables import Body
+from durable_graph.runtime.calling_back import calling_back
 from durable_graph.runtime.context import CURRENT
 from durable_graph.runtime.places import INSIDE
 from durable_graph.types import MISSING, Command, TimeoutPolicy
@@ -236,7 +234,14 @@ class ToolNode:
         return jobs
 
     def _is_all(self, context: TaskContext, asked: Asked, step: Step) -> bool:
-        """Whether the node does nothing but this call, so that the call is recorded as the task."""
+        """Whether the step does nothing but this call, so that the call is recorded as the task.
+
+        Not beside other tasks: a worker starts the next one before the result of the last is stored, and a crash right
+        then would repeat a call that was done.
+        """
+        run = context.shared.run
+        if run is None or len(run.tasks) > 1:
+            return False
         plain = not step.retry and step.timeout is None and step.on_unknown == "rerun"
         alone = len(asked.calls) == 1 and INSIDE.get() is None
         body: Any = context.task.spec.work.body
@@ -326,14 +331,9 @@ class ToolNode:
         if self._awrap is not None:
             return job.answer.of(await self._awrap(request, lambda changed: self._aexecute(job, changed)))
         assert self._wrap is not None  # noqa: S101 - as above
-        wrap, loop = self._wrap, asyncio.get_running_loop()
-
-        def execute(changed: ToolCallRequest) -> Any:
-            """Called in the wrapper's OS thread; async tools stay on the loop they belong to."""
-            with pool.lent():
-                return asyncio.run_coroutine_threadsafe(_whole(self._aexecute(job, changed)), loop).result()()
-
-        return job.answer.of(await in_thread(lambda: wrap(request, execute)))
+        wrap = self._wrap
+        answer = await calling_back(lambda back: wrap(request, back), lambda changed: self._aexecute(job, changed))
+        return job.answer.of(answer)
 
     def _execute(self, job: Job, request: ToolCallRequest) -> Any:
         step = self._step_for(request)
@@ -419,20 +419,6 @@ def _are_answers(found: Any) -> bool:
 def _commands(said: ParentCommand) -> list[Command[Any]]:
     context = CURRENT.get()
     return from_below(said, "" if context is None else context.task.spec.work.scope.graph)
-
-
-async def _whole(due: Awaitable[Any]) -> Callable[[], Any]:
-    """What `due` gives or raises, for another OS thread: asyncio lets SystemExit, say, end the loop instead."""
-    try:
-        found = await due
-    except BaseException as error:  # noqa: BLE001 - raised there
-        caught = error
-
-        def fail() -> Any:
-            raise caught
-
-        return fail
-    return lambda: found
 
 
 def _asking(name: str, on_unknown: OnUnknown) -> OnUnknown:

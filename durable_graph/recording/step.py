@@ -24,6 +24,7 @@ from durable_graph.core.mail import Relayed
 from durable_graph.core.reports import error_record
 from durable_graph.core.retrying import delay_before_retry
 from durable_graph.errors import (
+    DurableGraphError,
     GraphBubbleUp,
     GraphInterrupt,
     StepMismatchError,
@@ -471,7 +472,10 @@ def recalled(record: ErrorRecord) -> Exception:
     cls: Any = getattr(sys.modules.get(module), name, None)
     if not (isinstance(cls, type) and issubclass(cls, Exception)):
         return stored
-    error = cls.__new__(cls, record.message)
-    error.args = (record.message,)
+    if issubclass(cls, DurableGraphError):
+        error: Exception = cls.from_text(record.message)
+    else:
+        error = cls.__new__(cls, record.message)
+        error.args = (record.message,)
     error.__cause__ = stored
     return error

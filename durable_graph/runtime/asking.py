@@ -16,6 +16,7 @@ from durable_graph.errors import (
 from durable_graph.persistence.isolation import own
 from durable_graph.runtime.context import current
 from durable_graph.runtime.places import INSIDE
+from durable_graph.runtime.questions import KEY
 from durable_graph.types import MISSING
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def interrupt(value: Any, *, key: str | None = None, response_schema: Any = None
         what = f"node {context.task.name!r} called interrupt(), but a run without a checkpointer can never go on"
         raise NoCheckpointerError(what)
     schema, check = _response_schema(response_schema)
-    name = f"key\0{key}" if key is not None else _digest(value, encode, context.task.name)
+    name = KEY + key if key is not None else _digest(value, encode, context.task.name)
     place = INSIDE.get()
     asked = context.questions
     found, answer = asked.ask(own(value), name, schema, place if place is None or place.context is context else None)

@@ -56,6 +56,9 @@ def attempt(  # noqa: C901, PLR0912 - the hot path of every node, without calls 
             yield context.children.ending, (context.children,), None
         asked = context.asked
         if asked is None or not (asked.open or asked.stopped):  # a swallowed interrupt stops the task all the same
+            if context.pushed is not None:
+                for key, value in context.pushed:
+                    result.write(key, value)
             result.take(output)
             for branch in work.branches:
                 seen = branch.reader.read(result.seen(), shared)

@@ -24,6 +24,7 @@ from durable_graph.errors import (
     UnserializableValueError,
 )
 from durable_graph.persistence.isolation import own
+from durable_graph.persistence.reuse import Copies
 from durable_graph.runtime.places import PREVIOUS, SAVED
 from durable_graph.runtime.questions import Asked
 from durable_graph.types import MISSING, StreamWriter
@@ -126,7 +127,8 @@ class RunContext:
     attempt and tells LangChain of it; None while LangChain is not loaded.
     session: the way to the store, None without one.   asking: encodes questions; None where nobody could answer.
     parent: the attempt this run is inside of, None for a run of its own.   below: the stream modes that are wanted of
-    graphs inside.   crew: runs the tasks that its nodes call in OS threads; None until one does.
+    graphs inside.   crew: runs the tasks that its nodes call in OS threads; None until one does.   copies: of values,
+    which its tasks read.
     """
 
     __slots__ = (
@@ -136,6 +138,7 @@ class RunContext:
         "cache",
         "config",
         "context",
+        "copies",
         "crew",
         "encode",
         "parent",
@@ -170,6 +173,7 @@ class RunContext:
         self.parent: TaskContext | None = None
         self.below: frozenset[str] = frozenset()
         self.crew: Any = None
+        self.copies = Copies()
 
     def watch(self, run: Run) -> None:
         """The run began.
@@ -206,6 +210,7 @@ class TaskContext:
     started: when it began, seconds since 1970; 0.0 where nobody needs to know.
     children: the tasks it started; None when it started none.   numbers: how often each recorded step was called.
     graphs: the graphs it called (`nested.GraphCalls`); None when it called none.
+    pushed: (key, value) of what it wrote before it returned; None when it wrote nothing.
     """
 
     __slots__ = (
@@ -216,6 +221,7 @@ class TaskContext:
         "graphs",
         "numbers",
         "over",
+        "pushed",
         "rejected",
         "shared",
         "started",
@@ -231,6 +237,7 @@ class TaskContext:
         self.children: Children | None = None
         self.numbers: dict[Any, Any] = {}
         self.over = False
+        self.pushed: list[tuple[str, Any]] | None = None
         self.graphs: Any = None
         self.started = 0.0
         self.watch: Watch | None = None

@@ -7,7 +7,7 @@ not look like a question that the node forgot to ask, and neither does a questio
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
     from durable_graph.runtime.places import StepPlace
 
-__all__ = ["Asked"]
+__all__ = ["KEY", "Asked"]
+
+KEY: Final = "key\0"
+"""What the name of a question begins with that was given a key."""
 
 
 class Asked(Questions):
@@ -58,7 +61,7 @@ class Asked(Questions):
         found = where + _hashed(f"{self._task}\0{counted}\0{occurrence}", 12)
         here = self._here.setdefault(path, [])
         if found not in self._answers:
-            found = self._moved(found, where, here, value)
+            found = self._moved(found, where, here, value, keyed=question.startswith(KEY))
         here.append(found)
         if found in self._answers:
             self.answered.append(found)
@@ -68,15 +71,17 @@ class Asked(Questions):
         self.open.append(Interrupt(value, found, schema))
         return found, MISSING
 
-    def _moved(self, found: str, where: str, here: list[str], value: Any) -> str:
+    def _moved(self, found: str, where: str, here: list[str], value: Any, *, keyed: bool) -> str:
         """The id of a question that has no answer: its own, or where the state was edited since, that of the question
-        in its place.
+        in its place. One with a key of its own is another question where the key is another: it is asked anew.
         """
         known = [one for one in self._known if one.startswith(where)]
         if found in known:
             return found
         waiting = [one for one in known if one in self._answers and one not in here]
         if not waiting:
+            return found
+        if self._edited and keyed:
             return found
         if self._edited and known[len(here) : len(here) + 1] == waiting[:1]:
             return waiting[0]

@@ -62,9 +62,9 @@ class Reader:
         if self.root:
             return own(values.get(ROOT))
         if self.keys is None:
-            seen = StateView(values)
+            seen = StateView(values, shared.copies.of)
         else:
-            seen = StateView({key: values[key] for key in self.keys if key in values})
+            seen = StateView({key: values[key] for key in self.keys if key in values}, shared.copies.of)
         if self.managed:
             run = shared.run
             assert run is not None  # noqa: S101 - tasks exist only in a run; this tells the type checker

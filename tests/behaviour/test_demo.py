@@ -1,23 +1,21 @@
 """The demo keeps its promises: as a user starts it, and its parts one by one."""
 
+import functools
 import json
 import os
-import pty
 import random
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections import Counter
 
 import pytest
 
-from tests.sources import ROOT
+from tests.behaviour import playing
+from tests.behaviour.playing import EXAMPLES, SAMPLE
 
-EXAMPLES = ROOT / "examples"
-DEMO = EXAMPLES / "log_triage.py"
-SAMPLE = EXAMPLES / "sample.log"
+DEMO = "log_triage.py"
 TIMES = "\N{MULTIPLICATION SIGN}"
 ENTRY = "[Sun Dec 04 04:47:44 2005] [{}] {}"
 
@@ -29,43 +27,8 @@ def _examples_on_the_path(monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLES))
 
 
-def play(folder, *words, **more):
-    """Run the demo as `make demo` does, without a terminal."""
-    return subprocess.run(
-        [sys.executable, DEMO, "--dir", folder, *words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=50,
-        check=False,
-        **more,
-    )
-
-
-def play_by_hand(folder, log, *lines):
-    """Run the demo at a terminal, typing these lines. Its exit status and what the terminal showed."""
-    keyboard, terminal = pty.openpty()
-    demo = subprocess.Popen([sys.executable, DEMO, "--dir", folder, log], stdin=terminal, stdout=terminal)
-    os.close(terminal)
-    os.write(keyboard, "".join(f"{line}\n" for line in lines).encode())
-    shown = bytearray()
-
-    def read():
-        try:
-            while piece := os.read(keyboard, 4096):
-                shown.extend(piece)
-        except OSError:
-            pass  # Linux's way to say that nobody holds the terminal any more
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    try:
-        status = demo.wait(timeout=50)
-    finally:
-        demo.kill()
-        reader.join()
-        os.close(keyboard)
-    return status, shown.decode()
+play = functools.partial(playing.play, DEMO)
+play_by_hand = functools.partial(playing.play_by_hand, DEMO)
 
 
 def starts(folder, ledger="ledger.txt"):
@@ -180,7 +143,7 @@ def test_a_log_of_one_line_is_killed_and_resumed_like_any_other(tmp_path):
 
 
 def test_a_person_at_a_terminal_answers_by_hand(tmp_path):
-    status, shown = play_by_hand(tmp_path, SAMPLE, "perhaps", "more", "send")
+    status, shown = play_by_hand(tmp_path, "perhaps", "more", "send")
     assert status == 0
     assert "Please answer send, stop or more data." in shown
     assert "answered by itself" not in shown
@@ -189,7 +152,7 @@ def test_a_person_at_a_terminal_answers_by_hand(tmp_path):
 
 
 def test_a_person_who_says_stop_sends_nothing(tmp_path):
-    status, shown = play_by_hand(tmp_path, SAMPLE, "stop")
+    status, shown = play_by_hand(tmp_path, "stop")
     assert status == 0
     assert "nothing was sent" in shown
     assert outbox(tmp_path) == []
@@ -199,7 +162,7 @@ def test_a_person_who_says_stop_sends_nothing(tmp_path):
 
 
 def test_a_report_sent_at_once_covers_the_newest_half(tmp_path):
-    status, _ = play_by_hand(tmp_path, SAMPLE, "send")
+    status, _ = play_by_hand(tmp_path, "send")
     assert status == 0
     assert outbox(tmp_path)[0]["report"].startswith("sample.log: 48 lines, the newest of 96,")
 
@@ -254,7 +217,7 @@ def test_the_drawing_names_the_checkpoint_that_forked_and_the_edit(tmp_path):
 
 
 def test_the_demo_that_was_killed_on_its_branch_plays_again(tmp_path):
-    command = [sys.executable, DEMO, "--dir", tmp_path]
+    command = [sys.executable, EXAMPLES / DEMO, "--dir", tmp_path]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding="utf-8") as demo:
         assert any("5. Travel back" in line for line in demo.stdout)
         demo.kill()
@@ -272,7 +235,7 @@ def sent(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(EXAMPLES))
         import log_triage
-        from triage_screen import Screen
+        from demo_screen import Screen
 
         demo = log_triage.Demo(folder, SAMPLE, Screen(sys.stdout), "triage-1", pause=0.0)
         demo.finish(demo.start("start", str(SAMPLE)))
@@ -287,7 +250,7 @@ MOMENTS = ["forked", "judge", "report", "enter ask", "notify", "ask (stop)"]
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_process_that_is_killed_on_the_branch_is_followed_by_one_that_goes_on(tmp_path, sent, moment):
     import log_triage
-    from triage_screen import Screen
+    from demo_screen import Screen
     from triage_travel import split
 
     class Hunted(log_triage.Demo):
@@ -324,7 +287,7 @@ def test_a_process_that_is_killed_on_the_branch_is_followed_by_one_that_goes_on(
 
 def test_a_branch_that_is_finished_is_not_taken_again(tmp_path, sent):
     import log_triage
-    from triage_screen import Screen
+    from demo_screen import Screen
 
     shutil.copytree(sent, tmp_path, dirs_exist_ok=True)
     demo = log_triage.Demo(tmp_path, SAMPLE, Screen(sys.stdout), "triage-1", pause=0.0)
@@ -354,7 +317,7 @@ def test_the_other_threshold_decides_otherwise_where_one_can():
 @pytest.mark.parametrize("after", [0, 1, 3, 5])
 def test_whenever_the_kill_comes_what_was_stored_is_not_run_again(tmp_path, after):
     import log_triage
-    from triage_screen import Screen
+    from demo_screen import Screen
 
     demo = log_triage.Demo(tmp_path, SAMPLE, Screen(sys.stdout))
     kill = demo.run_and_kill(after)
@@ -406,13 +369,13 @@ def test_a_log_that_shrank_meanwhile_is_a_failure_that_is_tried_again(tmp_path):
 
 
 def test_a_message_is_sent_once_also_after_a_crash_in_the_middle_of_writing_it(tmp_path):
-    import triage_graph
+    import demo_effects
 
     path = tmp_path / "outbox.jsonl"
     path.write_bytes(b'{"id": "a", "rep')
     for key in ("a", "b", "a"):
-        triage_graph.append_once(path, key, "text")
-    assert triage_graph.keys_in(path.read_bytes()) == ["a", "b"]
+        demo_effects.append_once(path, key, report="text")
+    assert demo_effects.keys_in(path.read_bytes()) == ["a", "b"]
 
 
 def test_where_utf8_cannot_be_shown_the_demo_speaks_ascii(tmp_path):

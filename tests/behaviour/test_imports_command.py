@@ -105,6 +105,23 @@ CASES = {
         "import langgraph.checkpoint.sqlite\nimport langgraph.channels as channels\n",
         "import checkpointers\nimport durable_graph.channels as channels\n",
     ),
+    "agents of LangChain": (
+        (
+            "from langchain.agents import create_agent\nfrom langchain.agents.middleware.types import ModelResponse\n"
+            "from langgraph.prebuilt.chat_agent_executor import create_react_agent\n"
+        ),
+        (
+            "from durable_graph.agents import create_agent\nfrom durable_graph.agents.middleware import ModelResponse\n"
+            "from durable_graph.prebuilt import create_react_agent\n"
+        ),
+    ),
+    "one module of LangChain of two": (
+        "import langchain.agents, langchain.chat_models\n\nlangchain.agents.create_agent, langchain.chat_models.x\n",
+        (
+            "import durable_graph.agents, langchain.chat_models\n\n"
+            "durable_graph.agents.create_agent, langchain.chat_models.x\n"
+        ),
+    ),
     "nothing of LangGraph's": (
         '"""As in langgraph.graph."""\nfrom langchain import chat_models\nfrom .langgraph import x\nimport lang\n',
         '"""As in langgraph.graph."""\nfrom langchain import chat_models\nfrom .langgraph import x\nimport lang\n',
@@ -120,9 +137,9 @@ def test_an_import_becomes_ours_and_all_else_stays_as_it_was(case):
 
 LEFT = {
     "one name of many": (
-        "from langgraph.graph import END, add_messages, START\n",
-        "from durable_graph import END, START\nfrom langgraph.graph import add_messages\n",
-        [(1, "langgraph.graph.add_messages")],
+        "from langgraph.graph import END, MessageGraph, START\n",
+        "from durable_graph import END, START\nfrom langgraph.graph import MessageGraph\n",
+        [(1, "langgraph.graph.MessageGraph")],
     ),
     "a star": ("from langgraph.graph import *\n", None, [(1, "langgraph.graph.*")]),
     "what is private": (
@@ -155,18 +172,21 @@ LEFT = {
         None,
         [(1, "langgraph.graph.StateGraph"), (2, "langgraph.checkpoint.memory")],
     ),
-    "agents of LangChain": (
+    "some of LangChain's middleware": (
         "from langchain.agents import create_agent\nfrom langchain.agents.middleware import Runtime, PIIMiddleware\n",
         (
-            "from langchain.agents import create_agent\n"
+            "from durable_graph.agents import create_agent\n"
             "from durable_graph import Runtime\nfrom langchain.agents.middleware import PIIMiddleware\n"
         ),
-        [(1, "langchain.agents.create_agent"), (2, "langchain.agents.middleware.PIIMiddleware")],
+        [(2, "langchain.agents.middleware.PIIMiddleware")],
     ),
     "other modules of LangChain": (
-        "import langchain.agents, langchain.chat_models\n\nlangchain.agents.create_agent, langchain.chat_models.x\n",
+        (
+            "import langchain.agents.middleware, langchain.chat_models\n\n"
+            "langchain.agents.middleware.PIIMiddleware, langchain.chat_models.x\n"
+        ),
         None,
-        [(3, "langchain.agents.create_agent")],
+        [(3, "langchain.agents.middleware.PIIMiddleware")],
     ),
     "a name that an import binds too": (
         "import langgraph.checkpoint.memory\nfrom mine import checkpointers\nlanggraph.checkpoint.memory.MemorySaver\n",
@@ -183,7 +203,7 @@ LEFT = {
         None,
         [(1, "langgraph_sdk.get_client"), (2, "langgraph_sdk.client")],
     ),
-    "an import without any use or name of ours": ("import langgraph.prebuilt\n", None, [(1, "langgraph.prebuilt")]),
+    "an import without any use or name of ours": ("import langgraph.stream\n", None, [(1, "langgraph.stream")]),
 }
 
 

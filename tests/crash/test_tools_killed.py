@@ -1,4 +1,8 @@
-"""SIGKILL inside the second of three tool calls: what is done stays done, and the history stays valid."""
+"""SIGKILL inside the second of three tool calls: what is done stays done, and the history stays valid.
+
+By hand, the three calls are recorded steps of one task. An agent makes a task of each (a Send for each call), which is
+recorded as the task it is.
+"""
 
 import asyncio
 import operator
@@ -10,7 +14,9 @@ from typing import Annotated, TypedDict
 import pytest
 
 from durable_graph import END, START, Command, StateGraph
+from durable_graph.agents import create_agent
 from durable_graph.messages import AIMessage, HumanMessage
+from durable_graph.models import ScriptedChatModel
 from durable_graph.prebuilt import ToolNode, ToolRuntime, tool, tools_condition
 from durable_graph.testing.ledger import Ledger, write_to
 from durable_graph.testing.processes import ForkServer
@@ -26,12 +32,12 @@ class State(TypedDict):
     messages: Annotated[list, operator.add]
 
 
-def model(state):
+def answer(history):
     """Asks for three calls, and then says that it is done."""
-    if isinstance(state["messages"][-1], HumanMessage):
+    if isinstance(history[-1], HumanMessage):
         names = ("first", "second", "third")
-        return {"messages": [AIMessage("", id="ask", tool_calls=[{"name": n, "args": {}, "id": n} for n in names])]}
-    return {"messages": [AIMessage("done", id="end")]}
+        return AIMessage("", id="ask", tool_calls=[{"name": n, "args": {}, "id": n} for n in names])
+    return AIMessage("done", id="end")
 
 
 def recorded(database, name):
@@ -40,10 +46,12 @@ def recorded(database, name):
 
     with SqliteSaver(database) as saver:
         graph = StateGraph(State).add_node("tools", lambda state: None).add_edge(START, "tools").compile(saver)
-        return any(name in task.calls for task in graph.get_state(CONFIG).tasks)
+        tasks = graph.get_state(CONFIG).tasks
+        results = [message for task in tasks for message in (task.result or {}).get("messages", ())]
+        return any(name in task.calls for task in tasks) or name in [one.tool_call_id for one in results]
 
 
-def build(database, saver, policy, *, at_once):
+def build(kind, database, saver, policy, *, at_once):
     def done(name, runtime):
         LEDGER.append(name, runtime.idempotency_key)
         return f"{name} done"
@@ -56,7 +64,7 @@ def build(database, saver, policy, *, at_once):
     def second(runtime: ToolRuntime) -> str:
         text = done("second", runtime)
         if called("second") == 1:
-            while at_once and not (called("third") and recorded(database, "first")):
+            while not recorded(database, "first") or (at_once and not called("third")):
                 time.sleep(0.01)
             os.kill(os.getpid(), signal.SIGKILL)
         return text
@@ -68,9 +76,12 @@ def build(database, saver, policy, *, at_once):
             time.sleep(0.01)  # in flight when the process dies
         return text
 
+    tools = ToolNode([first, second, third], on_unknown=policy)
+    if kind == "agent":
+        return create_agent(ScriptedChatModel(answer), tools, checkpointer=saver)
     graph = StateGraph(State)
-    graph.add_node("model", model)
-    graph.add_node("tools", ToolNode([first, second, third], on_unknown=policy))
+    graph.add_node("model", lambda state: {"messages": [answer(state["messages"])]})
+    graph.add_node("tools", tools)
     graph.add_edge(START, "model")
     graph.add_conditional_edges("model", tools_condition, ["tools", END])
     graph.add_edge("tools", "model")
@@ -81,14 +92,14 @@ def called(name):
     return sum(count for (one, _), count in LEDGER.counts().items() if one == name)
 
 
-def life(folder, face, policy, at_once, answer):
+def life(folder, kind, face, policy, at_once, answer):
     """One process: goes on with the thread. What was asked, or the history."""
     from checkpointers import SqliteSaver
 
     database = f"{folder}/runs.db"
     write_to(f"{folder}/ledger")
     with SqliteSaver(database) as saver:
-        graph = build(database, saver, policy, at_once=at_once)
+        graph = build(kind, database, saver, policy, at_once=at_once)
         config = CONFIG if at_once else {**CONFIG, "max_concurrency": 1}
         given = None
         if graph.get_state(CONFIG).metadata is None:
@@ -112,11 +123,11 @@ HISTORY = [
 
 
 class Lives:
-    def __init__(self, server, folder, *, face="sync", policy="rerun", at_once=False):
+    def __init__(self, server, folder, kind, *, face="sync", policy="rerun", at_once=False):
         folder.mkdir(exist_ok=True)
         self.ledger = Ledger(folder / "ledger")
         self._server = server
-        self._given = {"folder": str(folder), "face": face, "policy": policy, "at_once": at_once}
+        self._given = {"folder": str(folder), "kind": kind, "face": face, "policy": policy, "at_once": at_once}
 
     def live(self, answer=None):
         ended = self._server.call(LIFE, kill_after=50, answer=answer, **self._given)
@@ -127,9 +138,16 @@ class Lives:
         return [entry.key for entry in self.ledger.entries() if entry.name == name]
 
 
+def load():
+    """What all children need, loaded before they are forked."""
+    for kind in ("by hand", "agent"):
+        build(kind, "", None, "rerun", at_once=False)
+
+
 @pytest.fixture(scope="module")
 def server():
     with ForkServer() as server:
+        server.here(LIFE.replace(":life", ":load"))
         yield server
 
 
@@ -142,31 +160,43 @@ def check(lives, *, thirds=1):
     assert len({key for name in ("first", "second", "third") for key in lives.keys(name)}) == 3
 
 
-@pytest.mark.parametrize("face", ["sync", "async"])
-def test_one_by_one_the_first_is_not_repeated_the_second_has_the_same_key_the_third_runs_once(server, tmp_path, face):
+BOTH = pytest.mark.parametrize("kind", ["by hand", "agent"])
+FACES = pytest.mark.parametrize("face", ["sync", "async"])
+
+
+@BOTH
+@FACES
+def test_one_by_one_the_first_is_not_repeated_the_second_has_the_same_key_the_third_runs_once(
+    server, tmp_path, kind, face
+):
     for number in range(3):
-        check(Lives(server, tmp_path / str(number), face=face))
+        check(Lives(server, tmp_path / str(number), kind, face=face))
 
 
+@BOTH
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_the_same_fifty_times(server, tmp_path):
+def test_the_same_fifty_times(server, tmp_path, kind):
     for number in range(50):
-        check(Lives(server, tmp_path / str(number), face=("sync", "async")[number % 2]))
+        check(Lives(server, tmp_path / str(number), kind, face=("sync", "async")[number % 2]))
 
 
-@pytest.mark.parametrize("face", ["sync", "async"])
-def test_at_once_the_first_is_not_repeated_and_those_in_flight_have_the_same_keys(server, tmp_path, face):
+@BOTH
+@FACES
+def test_at_once_the_first_is_not_repeated_and_those_in_flight_have_the_same_keys(server, tmp_path, kind, face):
     for number in range(3):
-        check(Lives(server, tmp_path / str(number), face=face, at_once=True), thirds=2)
+        check(Lives(server, tmp_path / str(number), kind, face=face, at_once=True), thirds=2)
 
 
-@pytest.mark.parametrize("face", ["sync", "async"])
+@BOTH
+@FACES
 @pytest.mark.parametrize(
     ("answer", "said", "seconds"), [("rerun", "second done", 2), ({"result": "it was booked"}, "it was booked", 1)]
 )
-def test_a_human_is_asked_about_the_call_whose_outcome_nobody_knows(server, tmp_path, face, answer, said, seconds):
-    lives = Lives(server, tmp_path / "one", face=face, policy="ask")
+def test_a_human_is_asked_about_the_call_whose_outcome_nobody_knows(
+    server, tmp_path, kind, face, answer, said, seconds
+):
+    lives = Lives(server, tmp_path / "one", kind, face=face, policy="ask")
     assert lives.live() == -signal.SIGKILL
     asked = lives.live()
     assert asked["count"] == 1

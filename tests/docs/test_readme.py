@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import pytest
 
 import durable_graph
-import durable_graph.prebuilt
+import durable_graph.agents.middleware
 from durable_graph import END, START, StateGraph, errors
 from durable_graph.cli import COMMANDS, main
 from durable_graph.runtime.config import DEFAULT_RECURSION_LIMIT
@@ -135,8 +135,8 @@ def test_what_is_not_there_yet_is_not_there():
     )
     assert "`astream_events`" in missing
     assert not hasattr(graph, "astream_events"), "astream_events exists: take it out of the list"
-    assert "`create_react_agent`" in missing
-    assert "create_react_agent" not in durable_graph.prebuilt.__all__
+    assert "to-do lists" in missing
+    assert "TodoListMiddleware" not in durable_graph.agents.middleware.__all__
     assert "Postgres" in missing
     schemes = {found.name for found in importlib.metadata.entry_points(group="durable_graph.checkpointers")}
     assert schemes == {"memory", "sqlite"}, "Postgres exists: take it out of the list"

@@ -3,9 +3,9 @@
     python tests/performance/bench.py [--quick] [--rounds K] [--only TEXT] [--alone]
 
 Each peer gets an environment of its own (.venv-langgraph-*, .venv-dbos-*, made on first use). Figures are microseconds
-per unit, medians over all rounds; "times" says how many times faster durable_graph is. SQLite runs on a disk and, where
-there is /dev/shm, in memory ("tmpfs": engine and driver without the disk). On a disk the time is what a caller waits;
-elsewhere it is CPU time, all OS threads together.
+per unit (of agents: per superstep), medians over all rounds; "times" says how many times faster durable_graph is, or
+how many times smaller. SQLite runs on a disk and, where there is /dev/shm, in memory ("tmpfs": engine and driver,
+without the disk). On a disk the time is what a caller waits; elsewhere it is CPU time, all OS threads together.
 """
 
 import argparse
@@ -26,10 +26,13 @@ from cells import CELLS
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PEERS = {
-    "langgraph": ("LangGraph", ("langgraph", "langgraph-checkpoint-sqlite"), "langgraph.checkpoint.sqlite"),
-    "dbos": ("DBOS", ("dbos",), "dbos"),
+    "langgraph": (
+        "LangGraph",
+        {"langgraph": "1.2.24", "langgraph-checkpoint-sqlite": "3.1.2", "langchain": "1.5.2"},
+    ),
+    "dbos": ("DBOS", {"dbos": "3.4.0"}),
 }
-"""Of each: what people call it, the packages it is installed from, a module that proves that it is."""
+"""Of each: what people call it, the packages it is installed from, the first of which has its version."""
 IMPORTS = {
     "durable_graph": "from durable_graph import StateGraph",
     "langgraph": "from langgraph.graph import StateGraph",
@@ -70,24 +73,29 @@ class Worker:
 
 def peer_python(name):
     """The Python of a peer's environment, made if need be."""
-    title, packages, module = PEERS[name]
+    title, packages = PEERS[name]
     home = ROOT / f".venv-{name}-{sys.version_info.major}.{sys.version_info.minor}"
     python = home / "bin" / "python"
-    check = [python, "-c", f"import {module}"]
-    if not python.exists() or subprocess.run(check, capture_output=True, check=False).returncode:
-        print(f"creating {home.name} with {' and '.join(packages)} ...", flush=True)
+    wanted = [f"{package}=={version}" for package, version in packages.items()]
+    if not python.exists() or installed_in(python, packages) != wanted:
+        print(f"creating {home.name} with {' and '.join(wanted)} ...", flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", home], check=True)
-        installed = subprocess.run([python, "-m", "pip", "install", "-qq", *packages], check=False)
+        installed = subprocess.run([python, "-m", "pip", "install", "-qq", *wanted], check=False)
         if installed.returncode:
             raise SystemExit(f"error: {title} could not be installed. Try again with a network, or with --alone.")
     return python
 
 
-def version_of(python, name):
-    """What a peer calls itself, with its version."""
-    code = f"from importlib.metadata import version; print(version({PEERS[name][1][0]!r}))"
-    found = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
-    return f"{PEERS[name][0]} {found.stdout.strip()}"
+def installed_in(python, packages):
+    """["package==version"] of packages in another environment; empty when one of them is not there."""
+    code = f"from importlib.metadata import version; print(*(f'{{one}}=={{version(one)}}' for one in {[*packages]}))"
+    return subprocess.run([python, "-c", code], capture_output=True, text=True, check=False).stdout.split()
+
+
+def version_of(name):
+    """What people call a peer, with its version."""
+    title, packages = PEERS[name]
+    return f"{title} {next(iter(packages.values()))}"
 
 
 # --- measuring --------------------------------------------------------------------------------------------------------
@@ -156,6 +164,8 @@ def verdict(cell, ours, theirs, bare):
         goals.append((f"<= {cell.bare:g}x the insert ({ours / bare:.2f}x)", ours <= cell.bare * bare))
     if cell.ends is not None:
         goals.append((f"<= {cell.ends:g}", ours <= cell.ends))
+    if cell.megabytes is not None:
+        goals.append((f"<= {cell.megabytes:g} MB", ours <= cell.megabytes))
     return ", ".join(f"{text} {'ok' if met else 'MISSED'}" for text, met in goals)
 
 
@@ -164,14 +174,12 @@ def report(cells, found):
     for number, cell in enumerate(cells):
         figures = {}
         for name, values in found.items():
-            unit = 1 if cell.ends is not None else 1e6 / cell.n
-            figures[name] = statistics.median(values[number]) * unit if values[number] else None
+            scale = 1e6 / cell.n if cell.unit == "us" else 1
+            figures[name] = statistics.median(values[number]) * scale if values[number] else None
         ours, theirs, bare = figures["durable_graph"], figures.get(cell.peer), figures["bare"]
-        shown = [
-            f"{one:.2f}" if cell.ends is not None else f"{one:.1f} us" for one in (ours, theirs) if one is not None
-        ]
+        shown = [f"{one:.1f} {cell.unit}" if cell.unit else f"{one:.2f}" for one in (ours, theirs) if one is not None]
         durability = cell.durability if cell.store != "none" else ""
-        times = f"{theirs / ours:.1f}x" if theirs is not None and cell.ends is None else ""
+        times = f"{theirs / ours:.1f}x" if theirs is not None and cell.unit else ""
         goals = verdict(cell, ours, theirs, bare)
         theirs_shown = shown[1] if theirs is not None else ""
         peer = PEERS[cell.peer][0] if theirs is not None else ""
@@ -199,7 +207,7 @@ def main():
         cells = [cell for cell in cells if cell.store != "sqlite tmpfs"]
     peers = [name for name in PEERS if not given.alone and any(cell.peer == name for cell in cells)]
     pythons = {name: peer_python(name) for name in peers}
-    versions = [version_of(python, name) for name, python in pythons.items()]
+    versions = [version_of(name) for name in peers]
     machine = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {rounds} rounds"
     print(", ".join([f"Python {sys.version.split()[0]}", *versions, machine]))
     pythons = {"durable_graph": sys.executable, **pythons}

@@ -29,11 +29,26 @@ class Cell:
     times: float | None = None
     bare: float | None = None
     ends: float | None = None
+    megabytes: float | None = None
     peer: str | None = "langgraph"
 
+    @property
+    def unit(self):
+        """What is measured: "us", "MB", or "" for a ratio."""
+        return "MB" if self.megabytes is not None else "us" if self.ends is None else ""
+
     def quick(self):
-        """The same in short."""
-        return replace(self, n=max(self.n // 5, 50) if self.workload != "fan_out" else self.n, repeat=1)
+        """The same in short; as long as ever where the title says how long."""
+        return replace(self, n=self.n if self.workload in _SIZED else max(self.n // 5, 50), repeat=1)
+
+
+_AGENTS = {
+    "ReAct by hand, dicts": "react of dicts",
+    "ReAct by hand, messages": "react by hand",
+    "create_react_agent v2": "react agent",
+    "create_agent": "agent",
+}
+_SIZED = frozenset({"fan_out", *_AGENTS.values(), *(f"database of {workload}" for workload in _AGENTS.values())})
 
 
 def _supersteps():
@@ -81,6 +96,27 @@ def _tasks():
     )
 
 
+def _agents():
+    # The goals are those of an agent by hand; those in microseconds were set for dicts, since the objects of messages,
+    # models and tools cost something on any engine.
+    goals = {"none": (30, 6), "memory": (45, 35), "sqlite tmpfs": (250, 25)}
+    supersteps = 201
+    for title, workload in _AGENTS.items():
+        for store, (us, times) in goals.items():
+            yield Cell(
+                f"{title}, 100 calls",
+                workload,
+                store=store,
+                n=supersteps,
+                repeat=1,
+                us=us if workload == "react of dicts" else None,
+                times=times if "by hand" in title else None,
+            )
+    for title, workload in _AGENTS.items():
+        database = f"{title}, 100 calls, database"
+        yield Cell(database, f"database of {workload}", store="sqlite tmpfs", n=supersteps, repeat=1, megabytes=10)
+
+
 CELLS = (
     *_supersteps(),
     Cell("durable step against a bare fenced insert", "loop", "sync", "sqlite tmpfs", "sync", 500, 3, bare=2),
@@ -99,5 +135,6 @@ CELLS = (
     Cell("update_state", "edit", "sync", "memory", "sync", 100, us=45, times=6),
     Cell("update_state", "edit", "sync", "sqlite tmpfs", "sync", 100, us=90, times=4.5),
     *_tasks(),
+    *_agents(),
     Cell("compile, per node", "compile", n=100, us=15),
 )

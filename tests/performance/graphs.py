@@ -1,8 +1,8 @@
 """The graphs that are counted and timed, each written once.
 
-`library` has the names of either engine: `durable_graph` itself in the gates, `libraries.load(...)` in the benchmark.
-`asynchronous` makes the nodes async; routers stay plain functions. States are dicts, so that neither engine pays for
-validation.
+`library` has the names of either engine: `durable_graph` itself in the gates, one of `libraries` in the benchmark and
+wherever agents are made, which takes `library.agents`. `asynchronous` makes the nodes async; routers stay plain
+functions. States are dicts, so that neither engine pays for validation.
 """
 
 # No `from __future__ import annotations`: LangGraph resolves hints with the globals of this module, where names
@@ -28,6 +28,10 @@ class Sum(TypedDict):
 class Chat(TypedDict):
     n: int
     messages: Annotated[list[dict[str, str]], operator.add]
+
+
+class Dicts(TypedDict):
+    messages: Annotated[list[dict[str, Any]], operator.add]
 
 
 class Lines(TypedDict):
@@ -230,3 +234,92 @@ def tasks_at_once(library, *, asynchronous=False, checkpointer=None):
             return sum([await future for future in [task(number) for number in range(n)]])
 
     return library.entrypoint(checkpointer=checkpointer)(flow)
+
+
+# --- agents: they call one tool `n` times, which are 2n + 1 supersteps, and then answer. Input: `react_input(n)` -----
+
+QUERY = 3600
+"""Bytes of what a tool is asked, as in LangGraph's own benchmark; its result is ten times as long."""
+
+
+def react_input(n):
+    return {"messages": [{"role": "user", "content": str(n)}]}
+
+
+def _next_turn(first, length, size):
+    """(text, calls) of a model whose history starts with the text `first` and has `length` messages.
+
+    Computed from them, so that both engines' models do the same, and a model may serve any number of threads.
+    """
+    number = length // 2
+    if number == int(first):
+        return "answer" * 100, []
+    return "", [{"name": "search", "args": {"query": text(size, number)}, "id": f"call-{number}"}]
+
+
+def search(query: str) -> str:
+    """Look something up."""
+    return f"result for query: {query}" * 10
+
+
+def _react(library, schema, model, tools, route, checkpointer):
+    graph = library.StateGraph(schema)
+    graph.add_node("model", model)
+    graph.add_node("tools", tools)
+    graph.add_edge(library.START, "model")
+    graph.add_conditional_edges("model", route, ["tools", library.END])
+    graph.add_edge("tools", "model")
+    return graph.compile(checkpointer=checkpointer)
+
+
+def react_of_dicts(library, *, size=QUERY, checkpointer=None):
+    """An agent by hand whose messages are dicts, and whose model and tool are plain functions: the engine alone."""
+
+    def model(state):
+        messages = state["messages"]
+        content, calls = _next_turn(messages[0]["content"], len(messages), size)
+        return {"messages": [{"role": "assistant", "content": content, "tool_calls": calls}]}
+
+    def tools(state):
+        calls = state["messages"][-1]["tool_calls"]
+        results = [(search(**call["args"]), call["id"]) for call in calls]
+        return {"messages": [{"role": "tool", "content": result, "tool_call_id": key} for result, key in results]}
+
+    def route(state):
+        return "tools" if state["messages"][-1]["tool_calls"] else library.END
+
+    return _react(library, Dicts, model, tools, route, checkpointer)
+
+
+def _chat_model(library, size):
+    def answer(messages):
+        content, calls = _next_turn(messages[0].content, len(messages), size)
+        return library.agents.AIMessage(content=content, tool_calls=calls)
+
+    return library.agents.model(answer)
+
+
+def react_by_hand(library, *, size=QUERY, checkpointer=None):
+    """An agent by hand: MessagesState, a chat model, ToolNode and tools_condition."""
+    agents = library.agents
+    model = _chat_model(library, size).bind_tools([search])
+    tools, route = agents.ToolNode([search]), agents.tools_condition
+    return _react(
+        library,
+        agents.MessagesState,
+        lambda state: {"messages": [model.invoke(state["messages"])]},
+        tools,
+        route,
+        checkpointer,
+    )
+
+
+def react_agent(library, *, size=QUERY, checkpointer=None):
+    """create_react_agent, each call a task of its own."""
+    model = _chat_model(library, size)
+    return library.agents.create_react_agent(model, [search], version="v2", checkpointer=checkpointer)
+
+
+def agent(library, *, size=QUERY, checkpointer=None):
+    """create_agent."""
+    return library.agents.create_agent(_chat_model(library, size), [search], checkpointer=checkpointer)

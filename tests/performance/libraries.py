@@ -1,8 +1,39 @@
 """The engines and the bare driver behind one set of names. Programs of LangGraph and DBOS follow their public docs."""
 
 import sqlite3
+import warnings
 from contextlib import asynccontextmanager, closing, contextmanager
+from functools import cached_property
 from pathlib import Path
+
+
+class OwnModel:
+    """A chat model that is a function of the history and, unlike a scripted one, keeps nothing of it."""
+
+    def __init__(self, answer):
+        self._answer = answer
+
+    def bind_tools(self, tools, **_):
+        return self
+
+    def invoke(self, messages, config=None, **_):
+        return self._answer(messages)
+
+    async def ainvoke(self, messages, config=None, **_):
+        return self._answer(messages)
+
+
+class DurableAgents:
+    """What agents are made of."""
+
+    def __init__(self):
+        from durable_graph.agents import create_agent
+        from durable_graph.messages import AIMessage, MessagesState
+        from durable_graph.prebuilt import ToolNode, create_react_agent, tools_condition
+
+        self.AIMessage, self.MessagesState, self.model = AIMessage, MessagesState, OwnModel
+        self.ToolNode, self.tools_condition = ToolNode, tools_condition
+        self.create_react_agent, self.create_agent = create_react_agent, create_agent
 
 
 class DurableGraph:
@@ -15,6 +46,10 @@ class DurableGraph:
         self.Send, self.Command, self.interrupt = Send, Command, interrupt
         self.entrypoint, self.task = entrypoint, task
         self._memory, self._sqlite = InMemorySaver, SqliteSaver
+
+    @cached_property
+    def agents(self):
+        return DurableAgents()
 
     @contextmanager
     def saver(self, store, folder):
@@ -34,6 +69,41 @@ class DurableGraph:
             yield saver
 
 
+class LangGraphAgents:
+    """What agents are made of. `model` is the least that LangChain's base class asks of a chat model."""
+
+    def __init__(self):
+        from langchain.agents import create_agent
+        from langchain_core.language_models import BaseChatModel
+        from langchain_core.messages import AIMessage
+        from langchain_core.outputs import ChatGeneration, ChatResult
+        from langgraph.graph import MessagesState
+        from langgraph.prebuilt import ToolNode, create_react_agent, tools_condition
+
+        class Model(BaseChatModel):
+            answer: object
+
+            def bind_tools(self, tools, **options):
+                return self
+
+            def _generate(self, messages, stop=None, run_manager=None, **options):
+                return ChatResult(generations=[ChatGeneration(message=self.answer(messages))])
+
+            @property
+            def _llm_type(self):
+                return "function"
+
+        self.AIMessage, self.MessagesState = AIMessage, MessagesState
+        self.model = lambda answer: Model(answer=answer)
+        self.ToolNode, self.tools_condition = ToolNode, tools_condition
+        self._create_react_agent, self.create_agent = create_react_agent, create_agent
+
+    def create_react_agent(self, *arguments, **options):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it is deprecated, and still what most programs use
+            return self._create_react_agent(*arguments, **options)
+
+
 class LangGraph:
     def __init__(self):
         from langgraph.checkpoint.memory import InMemorySaver
@@ -47,6 +117,10 @@ class LangGraph:
         self.Send, self.Command, self.interrupt = Send, Command, interrupt
         self.entrypoint, self.task = entrypoint, task
         self._memory, self._sqlite, self._async_sqlite = InMemorySaver, SqliteSaver, AsyncSqliteSaver
+
+    @cached_property
+    def agents(self):
+        return LangGraphAgents()
 
     @contextmanager
     def saver(self, store, folder):

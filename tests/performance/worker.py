@@ -2,7 +2,7 @@
 
 python worker.py durable_graph|langgraph|dbos
 {"workload": "loop", "face": "sync", "store": "memory", "durability": "sync", "n": 300, "repeat": 3, "folder": "/tmp/x"}
--> {"value": 0.01}        seconds for all of its n units
+-> {"value": 0.01}        seconds for all of its n units, or what the workload measures
 """
 
 import asyncio
@@ -42,6 +42,11 @@ def round_trips(library, n, thread):
     return [({"n": n}, thread), *[(library.Command(resume=True), thread)] * n]
 
 
+def react_calls(library, n, thread):
+    """n supersteps are n // 2 calls of the tool."""
+    return [(graphs.react_input(n // 2), thread)]
+
+
 def short_calls(library, n, thread):
     return [({"n": 1}, f"{thread}-{number}") for number in range(n)]
 
@@ -54,6 +59,10 @@ WORKLOADS = {
     "short": (graphs.loop, short_calls),
     "tasks": (graphs.tasks, one_call(lambda n: n)),
     "tasks at once": (graphs.tasks_at_once, one_call(lambda n: n)),
+    "react of dicts": (graphs.react_of_dicts, react_calls),
+    "react by hand": (graphs.react_by_hand, react_calls),
+    "react agent": (graphs.react_agent, react_calls),
+    "agent": (graphs.agent, react_calls),
 }
 
 
@@ -65,7 +74,8 @@ class Measuring:
         self.threads = 0
 
     def measure(self, cell):
-        """Seconds for the n units of a cell; of two that are compared, how many times as long the second took."""
+        """Seconds for the n units of a cell; of two that are compared, how many times as long the second took; of a
+        database its megabytes."""
         special = {
             "bare": self.bare,
             "ends of a chat": self.ends,
@@ -73,6 +83,7 @@ class Measuring:
             "nested": self.levels,
             "edit": self.edits,
             "compile": self.compiling,
+            **{f"database of {name}": self.stored for name in WORKLOADS},
         }
         with tempfile.TemporaryDirectory(dir=cell["folder"]) as folder:
             if cell["workload"] in special:
@@ -152,6 +163,14 @@ class Measuring:
         started = clock()
         graph.compile()
         return clock() - started
+
+    def stored(self, cell, folder):
+        """Megabytes of the database that a run leaves behind."""
+        graph, calls = WORKLOADS[cell["workload"].removeprefix("database of ")]
+        with self.library.saver(cell["store"], folder) as saver:
+            for given, thread in calls(self.library, cell["n"], "thread"):
+                graph(self.library, checkpointer=saver).invoke(given, graphs.config(thread), **options(cell))
+        return sum(file.stat().st_size for file in Path(folder).iterdir()) / 1e6
 
     def many_tasks(self, cell, folder):
         """How many times as long a task takes where there are ten times as many."""

@@ -95,3 +95,13 @@ def test_calls_get_ids_of_their_own():
     ]
     message = ai("a", "b")
     assert distinct_calls(message) is message
+
+
+def test_a_call_that_cannot_be_read_has_an_id_of_its_own_too():
+    message = AIMessage(
+        "",
+        tool_calls=[{"name": "f", "args": {}, "id": "a"}],
+        invalid_tool_calls=[{"name": "f", "args": "{", "id": "a"}, {"name": "f", "args": "{", "id": None}],
+    )
+    found = distinct_calls(message)
+    assert [call["id"] for call in (*found.tool_calls, *found.invalid_tool_calls)] == ["a", "a-2", "call-3"]
