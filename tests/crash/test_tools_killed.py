@@ -64,7 +64,7 @@ def build(kind, database, saver, policy, *, at_once):
     def second(runtime: ToolRuntime) -> str:
         text = done("second", runtime)
         if called("second") == 1:
-            while not recorded(database, "first") or (at_once and not called("third")):
+            while at_once and not (recorded(database, "first") and called("third")):
                 time.sleep(0.01)
             os.kill(os.getpid(), signal.SIGKILL)
         return text
