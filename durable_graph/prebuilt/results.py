@@ -50,7 +50,7 @@ class Answer:
             UnserializableValueError: a model cannot read it.
         """
         if is_tool_message(returned):
-            return [self._fitted(returned)]
+            return [self._addressed(self._fitted(returned))]
         if isinstance(returned, Command):
             return [self._answered(cast("Command[Any]", returned))]
         if isinstance(returned, list) and any(_speaks(one) for one in cast("list[Any]", returned)):
@@ -72,6 +72,13 @@ class Answer:
         if not message.name:
             changes["name"] = self.name
         return message.model_copy(update=changes) if changes else message
+
+    def _addressed(self, message: Any) -> Any:
+        """The answer to another call, from a wrapper that keeps answers, as the answer to this one. Its id is the other
+        one's in the history, where it would be replaced.
+        """
+        key = self.call.get("id") or ""
+        return message if message.tool_call_id == key else message.model_copy(update={"tool_call_id": key, "id": None})
 
     def _several(self, returned: list[Any]) -> list[Any]:
         found: list[Any] = []

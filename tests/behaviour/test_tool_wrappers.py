@@ -39,6 +39,24 @@ def test_a_wrapper_may_edit_retry_and_leave_out_calls(face, backend, log):
     assert len({key for *_, key in log}) == 1
 
 
+def test_an_answer_that_a_wrapper_kept_answers_the_new_call(face, backend, log):
+    kept = {}
+
+    def cached(request, execute):
+        x = request.tool_call["args"]["x"]
+        if x not in kept:
+            kept[x] = execute(request)
+        return kept[x]
+
+    saver = backend.make()
+    graph = around(ToolNode([log.tool("mail")], wrap_tool_call=cached), saver)
+    face.invoke(graph, asks(("mail", "1", {"x": 1})), CONFIG)
+    found = face.invoke(graph, asks(("mail", "2", {"x": 1})), CONFIG)
+    results = [one for one in found["messages"] if one.type == "tool"]
+    assert [(one.tool_call_id, one.content) for one in results] == [("1", "got 1"), ("2", "got 1")]
+    assert len(log) == 1
+
+
 def test_a_wrapper_that_asks_after_a_call_does_not_repeat_it(face, backend, log):
     def wrap(request, execute):
         answer = execute(request)
