@@ -51,7 +51,7 @@ class Copies:
         kept = _take(pool, value) or _Kept()
         try:
             kept.add(value)
-        except _Unlike:
+        except (_Unlike, RecursionError):  # of other kinds, nested too deep, or in itself: all of which `own` can do
             return own(value)
         pool.append(kept)
         del pool[:-MOST]

@@ -99,6 +99,18 @@ def test_values_of_other_kinds_are_copied_each_time(odd):
     assert first
 
 
+def test_values_that_are_nested_deep_or_in_themselves_are_copied_each_time():
+    deep, loop = {}, {}
+    for _ in range(300):
+        deep = {"in": deep}
+    loop["itself"] = loop
+    for odd in (deep, loop):
+        found = Copies().of("k", [*source(KINDS["dicts"]), odd])
+        assert found[-1] is not odd
+        assert found[:-1] == source(KINDS["dicts"])
+    assert found[-1]["itself"] is found[-1]
+
+
 def test_keys_have_copies_of_their_own():
     value, copies = source(KINDS["dicts"]), Copies()
     one, other = copies.of("a", value), copies.of("b", value)
