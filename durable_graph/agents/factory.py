@@ -15,8 +15,8 @@ from durable_graph.errors import InvalidConfigError, InvalidGraphError, shortene
 from durable_graph.graph import StateGraph
 from durable_graph.models.schema import tool_name
 from durable_graph.persistence.isolation import peek
-from durable_graph.prebuilt.model_calls import chat_model, is_langchain
-from durable_graph.prebuilt.structured_output import ToolStrategy, as_strategy, settled
+from durable_graph.prebuilt.model_calls import add_asking, chat_model, is_langchain
+from durable_graph.prebuilt.structured_output import ToolStrategy, as_strategy, response_type, settled
 from durable_graph.prebuilt.tool_node import ToolNode
 from durable_graph.types import END, START
 
@@ -83,7 +83,7 @@ def create_agent(  # noqa: D417 - one line of its arguments describes six
     _check_names(settled(strategy, model), offered)
     schemas = merged(
         [*(one.state_schema for one in middleware), *(() if state_schema is None else (state_schema,))],
-        Any if strategy is None else _response_type(strategy.schema),
+        Any if strategy is None else response_type(strategy),
     )
     wrapped = any(own(one, hook) for one in middleware for hook in ("wrap_tool_call", "awrap_tool_call"))
     asking = ModelNode(
@@ -97,10 +97,7 @@ def create_agent(  # noqa: D417 - one line of its arguments describes six
     )
     graph = StateGraph(schemas.state, context_schema, input_schema=schemas.input, output_schema=schemas.output)
     graph.keeps_finished = True
-    if asking.only_async:
-        graph.add_node(_MODEL, asking.aask)
-    else:
-        graph.add_node(_MODEL, asking.ask, afunc=asking.aask)
+    add_asking(graph, _MODEL, asking)
     if node is not None:
         graph.add_node(_TOOLS, node)
     _connect(graph, middleware, node, structured=strategy is not None)
@@ -137,11 +134,6 @@ def _check_names(strategy: Any, offered: list[Any]) -> None:
             raise InvalidConfigError(what, cure="Rename one: the model gives the answer by a call of this name.")
 
 
-def _response_type(schema: Any) -> Any:
-    """The type of the values, which tells the state how to store them."""
-    return dict[str, Any] if isinstance(schema, dict) else schema
-
-
 def _tool_node(
     tools: Sequence[Any] | ToolNode | None, middleware: Sequence[AgentMiddleware[Any, Any]]
 ) -> tuple[ToolNode | None, list[Any]]:
@@ -152,7 +144,7 @@ def _tool_node(
         if added or wrapper is not None:
             what = "tools is a ToolNode, and the middleware brings tools or a wrap_tool_call of its own"
             raise InvalidConfigError(what, cure="Pass the tools as a list.")
-        return tools, [*tools.tools_by_name.values(), *tools.built_in]
+        return tools, tools.offered
     every = [*(tools or ()), *added]
     node = ToolNode(
         every,
@@ -160,8 +152,7 @@ def _tool_node(
         wrap_tool_call=None if wrapper is None else wrapper.sync,
         awrap_tool_call=None if wrapper is None else wrapper.asyn,
     )
-    offered = [*node.tools_by_name.values(), *node.built_in]
-    return (node if node.tools_by_name or wrapper is not None else None), offered
+    return (node if node.tools_by_name or wrapper is not None else None), node.offered
 
 
 # --- nodes and edges -------------------------------------------------------------------------------------------------
@@ -179,11 +170,7 @@ def _connect(
     before_model = _add(graph, middleware, "before_model")
     after_model = _add(graph, middleware[::-1], "after_model")
     after_agent = _add(graph, middleware[::-1], "after_agent")
-    direct = frozenset(
-        name
-        for name, tool in (node.tools_by_name if node is not None else {}).items()
-        if getattr(tool, "return_direct", False)
-    )
+    direct = frozenset[str]() if node is None else node.direct
     routes = Routes(
         loop=next(iter(before_model), _MODEL),
         exit=next(iter(after_agent), END),

@@ -183,10 +183,8 @@ class ModelNode:
             said = _checked(answer.command)
             answer = answer.model_response
         for one in given:
-            if one is not None and any(
-                answer is message for message in one.result[:1]
-            ):  # the model's message alone: all of its response is meant
-                answer = one
+            if one is not None and one.result and answer is one.result[0]:
+                answer = one  # the model's message alone: all of its response is meant
         if isinstance(answer, ModelResponse) and any(answer is one for one in given):
             return replace(answer, commands=(*answer.commands, *said)) if said else answer
         inner = given[-1].commands if given and given[-1] is not None else ()

@@ -5,7 +5,7 @@ answer.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from durable_graph.errors import InvalidConfigError, InvalidValueError, shortened
 from durable_graph.models.schema import tool_name
@@ -17,7 +17,10 @@ from durable_graph.runtime.aio import in_thread
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from durable_graph.graph import StateGraph
+
 __all__ = [
+    "add_asking",
     "ainvoke",
     "bind",
     "chat_model",
@@ -29,6 +32,23 @@ __all__ = [
     "signed",
     "taken",
 ]
+
+
+class Asking(Protocol):
+    """What asks a model as a node. only_async: it has no sync form."""
+
+    @property
+    def only_async(self) -> bool: ...
+    def ask(self, state: Any, runtime: Any) -> Any: ...
+    async def aask(self, state: Any, runtime: Any) -> Any: ...
+
+
+def add_asking(graph: StateGraph[Any, Any, Any, Any], name: str, node: Asking, input_schema: Any = None) -> None:
+    """Add a node that asks a model, with the forms that it has."""
+    if node.only_async:
+        graph.add_node(name, node.aask, input_schema=input_schema)
+    else:
+        graph.add_node(name, node.ask, afunc=node.aask, input_schema=input_schema)
 
 
 def chat_model(model: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from durable_graph.errors import InvalidConfigError
 from durable_graph.graph import StateGraph
 from durable_graph.prebuilt.families import is_tool_message
-from durable_graph.prebuilt.model_calls import chat_model, is_bound, is_langchain
+from durable_graph.prebuilt.model_calls import add_asking, chat_model, is_bound, is_langchain
 from durable_graph.prebuilt.react_model import Prompt, ReactModel, StructuredAnswerNode
 from durable_graph.prebuilt.react_state import state_of, with_model_input
 from durable_graph.prebuilt.tool_input import messages_in, names_run, pending_calls
@@ -74,12 +74,18 @@ def create_react_agent(  # noqa: D417 - the last line of its arguments describes
     if version not in ("v1", "v2"):
         raise InvalidConfigError(f"version is {version!r}", cure="Pass 'v1' or 'v2'.")
     node = tools if isinstance(tools, ToolNode) else ToolNode(tools)
-    offered = [*node.tools_by_name.values(), *node.built_in]
+    offered = node.offered
     dynamic = callable(model) and not hasattr(model, "invoke") and not hasattr(model, "ainvoke")
     if not dynamic:
         model = chat_model(model)
     asking = ReactModel(
-        model, offered, Prompt(prompt), name=name, dynamic=dynamic, prebound=not dynamic and is_bound(model, offered)
+        model,
+        offered,
+        Prompt(prompt),
+        direct=node.direct,
+        name=name,
+        dynamic=dynamic,
+        prebound=not dynamic and is_bound(model, offered),
     )
     structured = None if response_format is None else StructuredAnswerNode(asking, response_format)
     state = state_of(state_schema, None if structured is None else structured.schema)
@@ -90,14 +96,14 @@ def create_react_agent(  # noqa: D417 - the last line of its arguments describes
         agent_input = with_model_input(state)
         graph.add_node(_PRE, pre_model_hook)
         graph.add_edge(_PRE, _AGENT)
-    _add(graph, _AGENT, asking, agent_input)
+    add_asking(graph, _AGENT, asking, agent_input)
     if node.tools_by_name:
         graph.add_node(_TOOLS, node)
     if post_model_hook is not None:
         graph.add_node(_POST, post_model_hook)
         graph.add_edge(_AGENT, _POST)
     if structured is not None:
-        _add(graph, _STRUCTURED, structured, state)
+        add_asking(graph, _STRUCTURED, structured, state)
         graph.add_edge(_STRUCTURED, END)
     _route(graph, node, each=version == "v2")
     return graph.compile(
@@ -111,21 +117,12 @@ def create_react_agent(  # noqa: D417 - the last line of its arguments describes
     )
 
 
-def _add(
-    graph: StateGraph[Any, Any, Any, Any], name: str, node: ReactModel | StructuredAnswerNode, schema: Any
-) -> None:
-    if node.only_async:
-        graph.add_node(name, node.aask, input_schema=schema)
-    else:
-        graph.add_node(name, node.ask, afunc=node.aask, input_schema=schema)
-
-
 def _route(graph: StateGraph[Any, Any, Any, Any], node: ToolNode, *, each: bool) -> None:
     """The edges: into each turn of the model, and out of it. each: every call is a task of its own."""
     start = _PRE if _PRE in graph.nodes else _AGENT
     done = _STRUCTURED if _STRUCTURED in graph.nodes else END
     has_tools = _TOOLS in graph.nodes
-    direct = {name for name, tool in node.tools_by_name.items() if getattr(tool, "return_direct", False)}
+    direct = node.direct
 
     def after_model(state: Any) -> Any:
         messages = messages_in(state, "messages")

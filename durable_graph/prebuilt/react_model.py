@@ -9,7 +9,7 @@ from durable_graph.prebuilt.families import calls_of, message_like
 from durable_graph.prebuilt.model_calls import ainvoke, bind, chat_model, is_langchain, mends, sent, taken
 from durable_graph.prebuilt.react_state import MODEL_INPUT
 from durable_graph.prebuilt.structured_answers import read_answer
-from durable_graph.prebuilt.structured_output import ToolStrategy, as_strategy, settled
+from durable_graph.prebuilt.structured_output import ToolStrategy, as_strategy, response_type, settled
 from durable_graph.prebuilt.tool_input import messages_in
 from durable_graph.runtime.aio import acall
 from durable_graph.runtime.callables import Body
@@ -87,11 +87,20 @@ def _listed(found: Any) -> Any:
 class ReactModel:
     """Asks for the next turn.
 
-    model: a chat model, or (dynamic) what gives one for a state.   prebound: it comes with its tools.
+    model: a chat model, or (dynamic) what gives one for a state.   direct: the tools with `return_direct`.
+    prebound: it comes with its tools.
     """
 
     def __init__(
-        self, model: Any, tools: Sequence[Any], prompt: Prompt, *, name: str | None, dynamic: bool, prebound: bool
+        self,
+        model: Any,
+        tools: Sequence[Any],
+        prompt: Prompt,
+        *,
+        direct: frozenset[str],
+        name: str | None,
+        dynamic: bool,
+        prebound: bool,
     ) -> None:
         self.prompt = prompt
         self.name = name
@@ -99,7 +108,7 @@ class ReactModel:
         self._model = model
         self._choosing = Body(model) if dynamic else None
         self._bare = dynamic or prebound
-        self._direct = {str(tool.name) for tool in tools if getattr(tool, "return_direct", False)}
+        self._direct = direct
 
     @property
     def only_async(self) -> bool:
@@ -164,7 +173,7 @@ class StructuredAnswerNode:
     @property
     def schema(self) -> Any:
         """The type of the value, which tells the state how to store it."""
-        return dict[str, Any] if isinstance(self._strategy.schema, dict) else self._strategy.schema
+        return response_type(self._strategy)
 
     @property
     def only_async(self) -> bool:

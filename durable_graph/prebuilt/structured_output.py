@@ -299,6 +299,11 @@ def as_strategy(given: Any) -> Any:
     return AutoStrategy(given)
 
 
+def response_type(strategy: Any) -> Any:
+    """The type of the values, which tells the state how to store them."""
+    return dict[str, Any] if isinstance(strategy.schema, dict) else strategy.schema
+
+
 def settled(strategy: Any, model: Any) -> Any:
     """The strategy for this model: never an AutoStrategy."""
     if not isinstance(strategy, AutoStrategy):

@@ -139,6 +139,16 @@ class ToolNode:
         """The tools that can be called, as they were given, functions as tools."""
         return {name: made.tool if isinstance(made, ForeignTool) else made for name, made in self._tools.items()}
 
+    @property
+    def offered(self) -> list[Any]:
+        """What a model is told of: the tools that can be called, and those that a provider runs itself."""
+        return [*self.tools_by_name.values(), *self.built_in]
+
+    @property
+    def direct(self) -> frozenset[str]:
+        """The names of the tools with `return_direct`."""
+        return frozenset(n for n, tool in self.tools_by_name.items() if getattr(tool, "return_direct", False))
+
     def get_name(self) -> str:
         """The name it goes by as a node."""
         return self.name

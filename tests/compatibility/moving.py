@@ -31,15 +31,20 @@ def needs(name):
     return " ".join(re.findall(r"^Needs: (.*)$", docstring(name), re.MULTILINE)).split()
 
 
-def exists(path):
+def find(path):
+    """What "module:Name" names; None where there is none."""
     module, _, name = path.partition(":")
     try:
         found = importlib.import_module(module)
     except ModuleNotFoundError:
-        return False
+        return None
     for member in name.split("."):
         found = getattr(found, member, None)
-    return found is not None
+    return found
+
+
+def exists(path):
+    return find(path) is not None
 
 
 def command(*arguments):

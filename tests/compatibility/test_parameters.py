@@ -1,6 +1,5 @@
 """Calls of a LangGraph program work here: what may be passed under which name, and in which place."""
 
-import importlib
 import inspect
 import tomllib
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from durable_graph.cli.imports.names import shipped
+from tests.compatibility.moving import find
 
 HERE = Path(__file__).parent
 LANGGRAPH = tomllib.loads((HERE / "langgraph_names.toml").read_text("utf-8"))["parameters"]
@@ -21,18 +21,6 @@ def our_path(path):
     first, *members = name.split(".")
     ours = shipped().look_up(module, first)
     return f"{ours.module}:{'.'.join([ours.name, *members])}"
-
-
-def find(path):
-    """The callable; None where there is none."""
-    module, _, name = path.partition(":")
-    try:
-        found = importlib.import_module(module)
-    except ModuleNotFoundError:
-        return None
-    for member in name.split("."):
-        found = getattr(found, member, None)
-    return found
 
 
 def parameters(call):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 from typing_extensions import TypeVar
 
 from durable_graph.agents.middleware.base import AgentMiddleware, JumpTo, as_system
+from durable_graph.agents.routing import JUMPS
 from durable_graph.agents.state import AgentState
 from durable_graph.errors import InvalidConfigError
 from durable_graph.runtime.callables import name_of
@@ -28,7 +29,6 @@ __all__ = [
 
 FunctionT = TypeVar("FunctionT", bound="Callable[..., Any]")
 _Made: TypeAlias = AgentMiddleware[Any, Any]
-_JUMPS = ("model", "tools", "end")
 
 
 def hook_config(*, can_jump_to: Sequence[JumpTo] = ()) -> Callable[[FunctionT], FunctionT]:
@@ -48,7 +48,7 @@ def hook_config(*, can_jump_to: Sequence[JumpTo] = ()) -> Callable[[FunctionT], 
 
 def _checked(can_jump_to: Sequence[JumpTo]) -> tuple[JumpTo, ...]:
     jumps: tuple[JumpTo, ...] = tuple(can_jump_to)
-    wrong = [one for one in jumps if one not in _JUMPS]
+    wrong = [one for one in jumps if one not in JUMPS]
     if isinstance(can_jump_to, str) or wrong:
         what = f"can_jump_to is {can_jump_to!r}, expected a list of 'model', 'tools' and 'end'"
         raise InvalidConfigError(what, cure='Write can_jump_to=["end"], for example.')
