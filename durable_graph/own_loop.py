@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-__all__ = ["OwnLoop"]
+__all__ = ["OwnLoop", "outcome_of"]
 
 T = TypeVar("T")
 _Outcome: TypeAlias = "tuple[T] | BaseException"
@@ -43,7 +43,7 @@ class OwnLoop:
         tasks: list[asyncio.Task[_Outcome[T]]] = []
 
         def begin() -> None:  # in a copy of the caller's context, as `call_soon_threadsafe` does
-            task = loop.create_task(_outcome(awaitable))
+            task = loop.create_task(outcome_of(awaitable))
             tasks.append(task)
             task.add_done_callback(lambda done: _hand_over(done, outcome))
 
@@ -81,7 +81,7 @@ class OwnLoop:
         self._thread: threading.Thread | None = None
 
 
-async def _outcome(awaitable: Awaitable[T]) -> _Outcome[T]:
+async def outcome_of(awaitable: Awaitable[T]) -> _Outcome[T]:
     """The result, or what was raised: SystemExit and KeyboardInterrupt left alone would end the loop for everybody."""
     try:
         return (await awaitable,)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import TypeVar
 
+from durable_graph.own_loop import outcome_of
 from durable_graph.runtime import pool
 from durable_graph.runtime.aio import in_thread
 
@@ -26,20 +27,9 @@ async def calling_back(job: Callable[[Callable[[Any], Any]], T], back: Callable[
 
     def wait_for(argument: Any) -> Any:
         with pool.lent():
-            return asyncio.run_coroutine_threadsafe(_whole(back(argument)), loop).result()()
+            found = asyncio.run_coroutine_threadsafe(outcome_of(back(argument)), loop).result()
+        if isinstance(found, BaseException):
+            raise found
+        return found[0]
 
     return await in_thread(lambda: job(wait_for))
-
-
-async def _whole(due: Awaitable[Any]) -> Callable[[], Any]:
-    """What `due` gives or raises, for another OS thread: asyncio lets SystemExit, say, end the loop instead."""
-    try:
-        found = await due
-    except BaseException as error:  # noqa: BLE001 - raised there
-        caught = error
-
-        def fail() -> Any:
-            raise caught
-
-        return fail
-    return lambda: found
