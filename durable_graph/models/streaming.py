@@ -11,6 +11,7 @@ at: langgraph_step, langgraph_node, langgraph_triggers, langgraph_path, langgrap
 
 from __future__ import annotations
 
+import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -33,6 +34,8 @@ MESSAGES: Final = "messages"
 
 NOSTREAM: Final = frozenset({TAG_NOSTREAM, "langsmith:nostream"})
 """Tags that keep a model's answers out of the stream."""
+
+_pushing = threading.Lock()
 
 _MESSAGE_HOMES: Final = ("durable_graph.messages", "langchain_core.messages")
 
@@ -198,5 +201,6 @@ def push_message(message: Any, *, state_key: str | None = "messages") -> Any:
         raise InvalidValueError(what, cure="Give it an id of its own, the same whenever the node runs again.")
     _ = emit_token(told, context=context)
     if state_key is not None:
-        context.pushed = [*(context.pushed or ()), (state_key, told)]
+        with _pushing:  # a node may push from several OS threads at once
+            context.pushed = [*(context.pushed or ()), (state_key, told)]
     return told

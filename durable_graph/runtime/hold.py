@@ -132,7 +132,8 @@ class Hold:
 
     def newest_lane(self, ns: str) -> int | None:
         """The lane of a namespace that was written last; None when it has none."""
-        return max(self._of_namespace.get(ns, ()), key=self.last.__getitem__, default=None)
+        with self.lock:
+            return max(self._of_namespace.get(ns, ()), key=self.last.__getitem__, default=None)
 
     def lanes_of(self, ns: str) -> list[int]:
         """The lanes of a namespace, the one that was written last first."""
@@ -146,7 +147,8 @@ class Hold:
 
     def written_since(self, seq: int) -> list[str]:
         """The namespaces with newer rows than this."""
-        return [info.ns for lane, info in self.lanes.items() if self.last[lane] > seq]
+        with self.lock:
+            return [info.ns for lane, info in self.lanes.items() if self.last[lane] > seq]
 
     def take_over(self, ns: str, writer: object) -> None:
         """From now on only this one writes in a namespace. What another one held back there is added."""
@@ -154,6 +156,11 @@ class Hold:
             self.writers[ns] = writer
             if ns in self.inside:
                 self.inside[ns].settle()
+
+    def enter(self, ns: str, outbox: NestedOutbox) -> None:
+        """What the writer of a namespace writes through."""
+        with self.lock:
+            self.inside[ns] = outbox
 
     # --- the claim ------------------------------------------------------------------------------------------------
 

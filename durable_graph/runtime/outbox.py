@@ -161,7 +161,7 @@ class NestedOutbox(Outbox):
         super().__init__(hold, writer)
         self._ns = ns
         self._session = session
-        hold.inside[ns] = self
+        hold.enter(ns, self)
 
     @override
     def _add(self, batch: Batch) -> list[Address]:

@@ -1,15 +1,20 @@
 """Where a graph inside a task is: its namespace, and which call of several it is."""
 
+import sys
 import threading
 
 import pytest
 
 from checkpointers import InMemorySaver
+from durable_graph.core.effects import Batch
 from durable_graph.core.run import OWNER
+from durable_graph.persistence.codec import CODEC
+from durable_graph.persistence.layout import LaneWriter
 from durable_graph.records import Address, Frontier, LaneInfo, LoadedThread, StepRecord, StoredCheckpoint, ThreadInfo
 from durable_graph.runtime.committer import committer_for
 from durable_graph.runtime.hold import Hold, call_namespace, call_of
 from durable_graph.runtime.nested import GraphCalls, path_inside
+from durable_graph.runtime.outbox import NestedOutbox, Outbox
 from tests.behaviour.small_graphs import chain, thread
 
 
@@ -201,3 +206,56 @@ def test_rows_are_committed_once_when_two_os_threads_flush(tmp_path):
         go_on.set()
         first.join()
     assert commits == [1, 2]
+
+
+@pytest.fixture
+def eager_switches():
+    """OS threads that take turns after nearly every instruction."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+READS = {
+    "written_since": lambda hold: hold.written_since(0),
+    "newest_lane": lambda hold: hold.newest_lane("n"),
+    "lanes_of": lambda hold: hold.lanes_of("n"),
+    "numbers_of": lambda hold: hold.numbers_of("n"),
+    "the end of a run": lambda hold: hold_ended(hold),
+}
+
+
+def hold_ended(hold):
+    Outbox(hold, LaneWriter(CODEC, 1)).add(Batch((), None, "done"))
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_os_threads_begin_graphs_while_another_one_looks(read, eager_switches):
+    """A map of Sends to a node that calls graphs: some begin while others look where they go on."""
+    hold = hold_over(LaneInfo(1, "", 0, 0, 9))
+    hold.durability = "exit"
+    failed = []
+
+    def begin(number, times=50):
+        for one in range(times):
+            lane = hold.new_lane(f"n:{number}+{one}")
+            hold.new_lane("n")
+            NestedOutbox(hold, LaneWriter(CODEC, lane), f"n:{number}+{one}", object())
+
+    def look():
+        try:
+            while any(one.is_alive() for one in beginning):
+                read(hold)
+        except RuntimeError as error:
+            failed.append(error)
+
+    begin(0, 500)  # a look takes long enough to be overtaken
+    beginning = [threading.Thread(target=begin, args=(number,)) for number in (1, 2, 3)]
+    looking = threading.Thread(target=look)
+    for one in (*beginning, looking):
+        one.start()
+    for one in (*beginning, looking):
+        one.join()
+    assert failed == []
+    assert len(hold.lanes) == 1 + 2 * (500 + 3 * 50)
