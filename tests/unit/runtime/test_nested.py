@@ -217,17 +217,17 @@ def eager_switches():
     sys.setswitchinterval(before)
 
 
+def end_a_run(hold):
+    Outbox(hold, LaneWriter(CODEC, 1)).add(Batch((), None, "done"))
+
+
 READS = {
     "written_since": lambda hold: hold.written_since(0),
     "newest_lane": lambda hold: hold.newest_lane("n"),
     "lanes_of": lambda hold: hold.lanes_of("n"),
     "numbers_of": lambda hold: hold.numbers_of("n"),
-    "the end of a run": lambda hold: hold_ended(hold),
+    "the end of a run": end_a_run,
 }
-
-
-def hold_ended(hold):
-    Outbox(hold, LaneWriter(CODEC, 1)).add(Batch((), None, "done"))
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
