@@ -1,10 +1,10 @@
-"""Where runs are kept: memory and SQLite; and what they remember and cache, in SQLite.
+"""Where runs are kept: memory, SQLite and Postgres; and what they remember and cache.
 
     from checkpointers import SqliteSaver
     graph.compile(checkpointer=SqliteSaver("runs.db"))
 
-One class serves sync and async callers; `MemorySaver`, `AsyncSqliteSaver` and `AsyncSqliteStore` are the same classes
-under the names people know. A backend is imported when it is first named, so nobody pays for one that is not used.
+One class serves sync and async callers; `MemorySaver`, `AsyncSqliteSaver`, `AsyncPostgresSaver` and so on are the same
+classes under the names people know. A backend is imported when it is first named, so nobody pays for what is not used.
 """
 
 from __future__ import annotations
@@ -15,25 +15,30 @@ from durable_graph.lazy_names import lazy
 
 if TYPE_CHECKING:
     from checkpointers.memory import InMemorySaver, MemorySaver
+    from checkpointers.postgres import AsyncPostgresSaver, PostgresSaver
     from checkpointers.sqlite import AsyncSqliteSaver, SqliteSaver
     from checkpointers.sqlite_cache import SqliteCache
     from checkpointers.sqlite_store import AsyncSqliteStore, SqliteStore
 
 __all__ = [
+    "AsyncPostgresSaver",
     "AsyncSqliteSaver",
     "AsyncSqliteStore",
     "InMemorySaver",
     "MemorySaver",
+    "PostgresSaver",
     "SqliteCache",
     "SqliteSaver",
     "SqliteStore",
 ]
 
 _HOMES: Final[dict[str, str]] = {
+    "AsyncPostgresSaver": ".postgres",
     "AsyncSqliteSaver": ".sqlite",
     "AsyncSqliteStore": ".sqlite_store",
     "InMemorySaver": ".memory",
     "MemorySaver": ".memory",
+    "PostgresSaver": ".postgres",
     "SqliteCache": ".sqlite_cache",
     "SqliteSaver": ".sqlite",
     "SqliteStore": ".sqlite_store",

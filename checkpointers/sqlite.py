@@ -22,6 +22,7 @@ from checkpointers.sql import statements as sql
 from checkpointers.sql.sqlite_database import MEMORY
 from checkpointers.sql.sqlite_errors import explain, is_busy, locked
 from checkpointers.sql.sqlite_user import SqliteUser
+from checkpointers.sql.text import as_bytes, as_text
 from durable_graph.persistence.checkpointer import Checkpointer
 from durable_graph.records import Claim, LaneInfo, LoadedThread, Row, ThreadInfo
 
@@ -148,23 +149,15 @@ AsyncSqliteSaver = SqliteSaver
 # --- what happens inside one transaction ---------------------------------------------------------------------------
 
 
-def _as_bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
-
-
-def _as_text(data: bytes) -> str:
-    return data.decode("utf-8", "surrogatepass")
-
-
 def _load(
     connection: sqlite3.Connection, *, key: str, ns: str, lane: int | None, upto: int | None
 ) -> LoadedThread | None:
-    found = connection.execute(sql.FIND_THREAD, (_as_bytes(key),)).fetchone()
+    found = connection.execute(sql.FIND_THREAD, (as_bytes(key),)).fetchone()
     if found is None:
         return None
     no, epoch, owner, status = found
     lanes = tuple(
-        LaneInfo(number, _as_text(name), parent_lane, parent_seq, last)
+        LaneInfo(number, as_text(name), parent_lane, parent_seq, last)
         for number, name, parent_lane, parent_seq, last in connection.execute(sql.LANES, (no,))
     )
     if lane is None:
@@ -175,7 +168,7 @@ def _load(
 
 def _threads(connection: sqlite3.Connection, *, after: int, limit: int) -> list[ThreadInfo]:
     rows = connection.execute(sql.THREADS, (after, limit))
-    return [ThreadInfo(no, _as_text(key), epoch, owner, status) for no, key, epoch, owner, status in rows]
+    return [ThreadInfo(no, as_text(key), epoch, owner, status) for no, key, epoch, owner, status in rows]
 
 
 def _read(connection: sqlite3.Connection, *, no: int, ranges: Sequence[RowRange]) -> list[list[Row]]:
@@ -197,7 +190,7 @@ def _in_order(found: list[list[Row]]) -> list[list[Row]]:
 
 
 def _claim(connection: sqlite3.Connection, *, request: ClaimRequest) -> Claim | None:
-    key = _as_bytes(request.key)
+    key = as_bytes(request.key)
     if request.epoch is None:
         taken = connection.execute(sql.CREATE_THREAD, (key, request.new_epoch, request.owner, RUNNING))
     else:
@@ -241,7 +234,7 @@ def _insert(connection: sqlite3.Connection, claim: Claim, new_lanes: Sequence[La
     """Insert what is not there yet, if the claim holds; how many lanes and rows were new."""
     count = 0
     for lane, ns, parent_lane, parent_seq, _ in new_lanes:
-        count += connection.execute(sql.NEW_LANE, (lane, _as_bytes(ns), parent_lane, parent_seq, *claim)).rowcount
+        count += connection.execute(sql.NEW_LANE, (lane, as_bytes(ns), parent_lane, parent_seq, *claim)).rowcount
     for row in rows:
         count += connection.execute(sql.APPEND, row + claim).rowcount
     return count
@@ -257,7 +250,7 @@ def _check_stored(
     """
     for lane, ns, parent_lane, parent_seq, _ in new_lanes:
         stored = connection.execute(sql.FIND_LANE, (claim.no, lane)).fetchone()
-        if stored != (lane, _as_bytes(ns), parent_lane, parent_seq):
+        if stored != (lane, as_bytes(ns), parent_lane, parent_seq):
             raise different_rows(claim, lane, 0)
     for row in rows:
         stored = connection.execute(sql.FIND_ROW, (claim.no, row.lane, row.part, row.seq)).fetchone()

@@ -19,6 +19,11 @@ if connection is None:
     )
 
 # transactional_ddl: SQLite can roll DDL back when nobody commits in between, which alembic does not assume.
-context.configure(connection=connection, version_table=VERSION_TABLE, transactional_ddl=True)
+context.configure(
+    connection=connection,
+    version_table=VERSION_TABLE,
+    version_table_schema=context.config.attributes.get("schema"),  # that of the search path when alembic connected
+    transactional_ddl=True,
+)
 with context.begin_transaction():
     context.run_migrations()

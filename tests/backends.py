@@ -1,6 +1,12 @@
 """The backends, behind one set of names: a test is written once and runs on all of them."""
 
+import sqlite3
 from abc import ABC, abstractmethod
+from contextlib import closing
+
+from tests import postgres_server
+
+SCHEMA = "tests"
 
 
 class Backend(ABC):
@@ -50,5 +56,37 @@ class SqliteBackend(Backend):
 
         return SqliteSaver(self.folder / "runs.db")
 
+    def select(self, text):
+        """What is in the tables, as somebody else sees it."""
+        with closing(sqlite3.connect(self.folder / "runs.db")) as connection:
+            return connection.execute(text).fetchall()
 
-BACKENDS = {"memory": MemoryBackend, "sqlite": SqliteBackend}
+
+class PostgresBackend(Backend):
+    """A schema of this process's server. All tests use it in turn: making its tables takes longer than most of them."""
+
+    kept = None
+
+    def open(self):
+        from checkpointers import PostgresSaver
+
+        if PostgresBackend.kept is None:  # one more user, so that the sessions stay open between tests
+            PostgresBackend.kept = PostgresSaver(postgres_server.dsn(), schema=SCHEMA)
+            PostgresBackend.kept.setup()
+        return PostgresSaver(postgres_server.dsn(), schema=SCHEMA)
+
+    def select(self, text):
+        """What is in the tables, as somebody else sees it."""
+        import psycopg
+
+        with psycopg.connect(postgres_server.dsn(), options=f"-c search_path={SCHEMA}") as connection:
+            return connection.execute(text).fetchall()
+
+    def close(self):
+        opened = bool(self.opened)
+        super().close()
+        if opened:
+            postgres_server.empty(SCHEMA)
+
+
+BACKENDS = {"memory": MemoryBackend, "sqlite": SqliteBackend, "postgres": PostgresBackend}

@@ -1,7 +1,7 @@
 """Fixtures for every test.
 
 face      sync | async: calls a graph through one face or the other; streams come back as lists
-backend   memory | sqlite: `make()` gives a checkpointer, `reopen()` another one over the same data
+backend   memory | sqlite | postgres: `make()` gives a checkpointer, `reopen()` another one over the same data
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""Makes a SQLite database ready: finds out what it is, creates our tables, or upgrades older ones.
+"""Makes a database ready: finds out what it is, creates our tables, or upgrades older ones.
 
 A normal run only looks (two statements) and imports neither SQLAlchemy nor alembic. Revision ids are zero-padded
 numbers, so their order is the order of their text.
@@ -7,15 +7,16 @@ numbers, so their order is the order of their text.
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from checkpointers.sql.statements import CREATE, TABLES
 from durable_graph.errors import CorruptDataError, DatabaseUnavailableError, NewerDatabaseError
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Callable, Iterable
 
-__all__ = ["HEAD", "State", "create", "inspect", "revisions", "upgrade"]
+__all__ = ["HEAD", "State", "create", "inspect", "judged", "revisions", "run_revisions", "upgrade"]
 
 HEAD: Final = "0002"
 """The newest revision; a test holds it against `migrations/`."""
@@ -32,7 +33,14 @@ WHERE m.name IN ({", ".join(f"'{table}'" for table in TABLES)})"""  # noqa: S608
 
 
 def inspect(connection: sqlite3.Connection, file: str) -> State:
-    """What the database is to us. Reads only.
+    """What the database is to us. Reads only. *Raises* as `judged`."""
+    return judged(connection.execute(_COLUMNS), lambda: connection.execute(_REVISION), file)
+
+
+def judged(columns: Iterable[Any], revisions: Callable[[], Iterable[Any]], where: str) -> State:
+    """What a database is to us.
+
+    columns: (table, column) of all its tables that carry our names.   revisions: reads what the version table holds.
 
     Returns:
         "fresh": none of our tables (other people's may be there). "older": to be upgraded. "ready": use it.
@@ -42,20 +50,20 @@ def inspect(connection: sqlite3.Connection, file: str) -> State:
         CorruptDataError: tables have our names and another shape.
     """
     found: dict[str, set[str]] = {}
-    for table, column in connection.execute(_COLUMNS):
+    for table, column in columns:
         found.setdefault(table, set()).add(column)
     if not found:
         return "fresh"
     if _VERSION_TABLE not in found:
-        raise _foreign(file, sorted(found))
-    revision = _revision(connection, file)
+        raise _foreign(where, sorted(found))
+    revision = _revision([str(version) for (version,) in revisions()], where)
     if revision > HEAD:
-        raise NewerDatabaseError(f"{file} has schema {revision}; this version of durable_graph knows up to {HEAD}.")
+        raise NewerDatabaseError(f"{where} has schema {revision}; this version of durable_graph knows up to {HEAD}.")
     if revision < HEAD:
         return "older"
     other_shape = sorted(table for table, columns in TABLES.items() if not columns <= found.get(table, set()))
     if other_shape:
-        raise _foreign(file, other_shape)
+        raise _foreign(where, other_shape)
     return "ready"
 
 
@@ -67,7 +75,16 @@ def create(connection: sqlite3.Connection) -> None:
 
 
 def upgrade(connection: sqlite3.Connection, file: str) -> None:
-    """Run the revisions that are missing, in one transaction of their own.
+    """Run the revisions that are missing, in one transaction of their own. *Raises* as `run_revisions`."""
+    run_revisions("sqlite://", connection, lambda: connection.execute("BEGIN IMMEDIATE"), file)
+
+
+def run_revisions(
+    dialect: str, connection: Any, lock: Callable[[], object], where: str, *, schema: str | None = None
+) -> None:
+    """Run the revisions that are missing, over the driver's own connection and in one transaction.
+
+    lock: begins that transaction, or locks inside it; who waited there finds the work done and does nothing.
 
     Raises:
         CorruptDataError: the stored revision is none of ours.
@@ -81,15 +98,14 @@ def upgrade(connection: sqlite3.Connection, file: str) -> None:
     config = Config()
     config.set_main_option("script_location", revisions().replace("%", "%%"))
     # SQLAlchemy borrows the connection that holds the lock; a pool of its own would wait for us for ever.
-    engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
+    engine = create_engine(dialect, creator=lambda: connection, poolclass=StaticPool)
     with engine.connect() as borrowed, borrowed.begin():
-        # Only now: SQLAlchemy's first connect rolls back. Whoever waited here finds the work done and does nothing.
-        connection.execute("BEGIN IMMEDIATE")
-        config.attributes["connection"] = borrowed
+        _ = lock()  # only now: SQLAlchemy's first connect rolls back
+        config.attributes.update(connection=borrowed, schema=schema)
         try:
             command.upgrade(config, "head")
         except CommandError as error:
-            raise CorruptDataError(f"{file} cannot be upgraded: {error}.") from error
+            raise CorruptDataError(f"{where} cannot be upgraded: {error}.") from error
         except DBAPIError as error:
             raise (error.orig or error) from error
 
@@ -112,16 +128,15 @@ def revisions() -> str:
     return str(environment).removesuffix("env.py").rstrip("/\\")
 
 
-def _revision(connection: sqlite3.Connection, file: str) -> str:
-    versions = [str(version) for (version,) in connection.execute(_REVISION)]
+def _revision(versions: list[str], where: str) -> str:
     if len(versions) != 1:
-        raise CorruptDataError(f"{file}: table {_VERSION_TABLE} holds {len(versions)} versions instead of one.")
+        raise CorruptDataError(f"{where}: table {_VERSION_TABLE} holds {len(versions)} versions instead of one.")
     return versions[0]
 
 
-def _foreign(file: str, tables: list[str]) -> CorruptDataError:
+def _foreign(where: str, tables: list[str]) -> CorruptDataError:
     names = ", ".join(repr(table) for table in tables)
     return CorruptDataError(
-        f"{file} has tables that carry our names and were not made by durable_graph as it is: {names}.",
-        cure="Point to another file, or rename these tables.",
+        f"{where} has tables that carry our names and were not made by durable_graph as it is: {names}.",
+        cure="Point to another database, or rename these tables.",
     )

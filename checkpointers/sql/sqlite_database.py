@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 from checkpointers.forking import survive_forks
 from checkpointers.sql import migrate
+from checkpointers.sql.sharing import Databases
 from checkpointers.sql.sqlite_errors import explain, is_busy, locked, spoils_connection
 from durable_graph.errors import DatabaseUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-__all__ = ["MEMORY", "SqliteDatabase", "Synchronous", "attach", "detach", "registry"]
+__all__ = ["MEMORY", "SqliteDatabase", "Synchronous", "attach", "databases"]
 
 T = TypeVar("T")
 Synchronous: TypeAlias = Literal["FULL", "NORMAL"]
@@ -48,6 +49,7 @@ class SqliteDatabase:
     def __init__(self, file: str) -> None:
         self.file = file
         self.in_memory = file == MEMORY
+        self.key = None if self.in_memory else file
         self.synchronous: Synchronous = "NORMAL"
         self.users = 0
         self.place: tuple[int, int] | None = None  # device and inode of the open file
@@ -345,53 +347,19 @@ def _create_if_fresh(connection: sqlite3.Connection, file: str) -> migrate.State
 
 # --- who shares a database -----------------------------------------------------------------------------------------
 
-
-class _Registry:
-    """The databases of this process by file, under a lock that forks find at rest."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()  # re-entrant: a finalizer may detach while this OS thread attaches
-        self.databases: dict[str, SqliteDatabase] = {}
-        self._held = False
-        survive_forks(self)
-
-    def before_fork(self, deadline: float) -> None:
-        """Hold still while the process forks."""
-        self._held = self.lock.acquire(timeout=max(0.0, deadline - time.monotonic()))
-
-    def after_fork(self, *, child: bool) -> None:
-        """Go on; the child gets a lock that no OS thread of the parent holds."""
-        if child:
-            self.lock = threading.RLock()
-        elif self._held:
-            self.lock.release()
-
-
-registry: Final = _Registry()
+databases: Final[Databases[SqliteDatabase]] = Databases()
 
 
 def attach(file: str, synchronous: Synchronous) -> SqliteDatabase:
     """This process's database for the file, counted as used once more."""
-    with registry.lock:
-        database = None if file == MEMORY else registry.databases.get(file)
-        if database is None or (database.place is not None and database.place != _place(file)):
-            database = SqliteDatabase(file)  # new, or another file took the place of the one we have open
-            if not database.in_memory:
-                registry.databases[file] = database
-        database.users += 1
+    # Another file may have taken the place of the one we have open: that is another database.
+    database = databases.attach(
+        None if file == MEMORY else file,
+        lambda: SqliteDatabase(file),
+        usable=lambda known: known.place is None or known.place == _place(file),
+    )
     database.ask_for(synchronous)
     return database
-
-
-def detach(database: SqliteDatabase) -> None:
-    """Count one user less; the last one closes the connections."""
-    with registry.lock:
-        database.users -= 1
-        if database.users:
-            return
-        if registry.databases.get(database.file) is database:
-            del registry.databases[database.file]
-    database.close()
 
 
 def _place(file: str) -> tuple[int, int] | None:

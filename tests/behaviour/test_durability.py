@@ -1,6 +1,5 @@
 """What is stored at which moment, for each durability."""
 
-import sqlite3
 import threading
 import time
 
@@ -15,15 +14,14 @@ from tests.behaviour.small_graphs import Log, Marks, asked, chain, count_checkpo
 CFG = thread()
 
 
+COUNT = f"SELECT count(*) FROM record WHERE part = 0 AND kind <> {PENDING}"
+
+
 def steps_on_disk(backend):
     """Checkpoints as somebody else sees them: through a connection of its own."""
     if backend.opened[0].instant:
         return count_checkpoints(backend.opened[0])
-    connection = sqlite3.connect(backend.folder / "runs.db")
-    try:
-        return connection.execute("SELECT count(*) FROM record WHERE part = 0 AND kind <> ?", (PENDING,)).fetchone()[0]
-    finally:
-        connection.close()
+    return backend.select(COUNT)[0][0]
 
 
 def watching(backend, seen, count):

@@ -1,9 +1,10 @@
 """How tasks end: in time, with their node, cancelled, or shown in a stream."""
 
-import _thread
 import asyncio
 import concurrent.futures
 import contextvars
+import os
+import signal
 import threading
 import time
 
@@ -210,7 +211,7 @@ def test_ctrl_c_while_a_node_waits_for_a_task_ends_the_run(backend):
     def slow():
         marks("slow")
         if marks.count("slow") == 1:
-            _thread.interrupt_main()
+            os.kill(os.getpid(), signal.SIGINT)
             release.wait(30)
         return "there"
 

@@ -12,6 +12,7 @@ from durable_graph.testing import conformance
 from durable_graph.testing.conformance.promise import promise
 from durable_graph.testing.life import Life, WatchedCheckpointer
 from tests.conformance.broken import BROKEN, OnDisk, Sound
+from tests.postgres_server import open_postgres
 
 
 def sqlite_file(folder):
@@ -29,6 +30,7 @@ def watched(folder):
 OURS = (
     conformance.Backend("memory", {"survives_fork"}),
     conformance.Backend(sqlite_file, conformance.CAPABILITIES),
+    conformance.Backend(open_postgres, conformance.CAPABILITIES, name="postgres"),
     conformance.Backend(sqlite_in_memory, {"survives_fork"}),
     conformance.Backend(watched, {"survives_fork"}),
 )

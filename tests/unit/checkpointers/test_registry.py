@@ -28,7 +28,7 @@ def test_a_path_is_a_sqlite_file_whatever_its_name(tmp_path):
     ("target", "says"),
     [
         ("sqlit:///runs.db", "Did you mean sqlite://"),
-        ("redis://host", "Installed: memory://, sqlite://"),
+        ("redis://host", "Installed: memory://, postgres://, postgresql://, sqlite://"),
         ("runs.db", 'Write "sqlite:///runs.db"'),
         (":memory:", "memory://"),
         (True, "type bool"),

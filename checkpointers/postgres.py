@@ -1,0 +1,292 @@
+"""Keeps runs in a Postgres database, for any number of processes on any number of machines.
+
+Every write of a process, sync or async, is one pipeline on its one writing session, sent by whoever commits: a caller
+that is alone, or the committer's OS thread for all that came meanwhile. So no event loop waits for a commit that
+another one's cancellation could take back on the server. Reads run on pooled sessions, in OS threads for async callers.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from psycopg import errors
+from typing_extensions import override
+
+from checkpointers.fencing import RUNNING, different_rows
+from checkpointers.sql import postgres_statements as sql
+from checkpointers.sql.postgres_target import SCHEMA
+from checkpointers.sql.postgres_user import PostgresUser
+from checkpointers.sql.text import as_bytes, as_text
+from durable_graph.persistence.checkpointer import Checkpointer
+from durable_graph.records import Claim, CommitItem, LaneInfo, LoadedThread, Row, RowRange, ThreadInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from checkpointers.sql.postgres_database import Connection, PostgresDatabase
+    from checkpointers.sql.postgres_target import Target
+    from durable_graph.records import ClaimRequest, Outcome
+
+__all__ = ["AsyncPostgresSaver", "PostgresSaver"]
+
+_AT_ONCE: Final = 1000
+"""Rows and lanes in one statement. Postgres takes 65,535 parameters, five for a row."""
+
+
+class PostgresSaver(PostgresUser, Checkpointer):
+    """A checkpointer in a Postgres database, for any number of processes and machines.
+
+    target: "postgresql://user:password@host/database", a DSN ("host=… dbname=…"), or a psycopg connection or pool (sync
+        or async), of which we take where it leads and open sessions of our own. A URL may carry the options below.
+    schema: the schema of our tables; it is made when first used.
+    timeout: seconds for which a server that is away, or a lock that is held, is waited for.
+    max_size: sessions that read, at the most; one more writes.
+    prepare: False where a proxy hands each transaction to another session (pgbouncer in transaction mode).
+
+    One object serves sync and async callers, any OS thread and event loop, and both sides of `os.fork()`.
+
+    Raises:
+        InvalidConfigError: psycopg is not installed, the target names no Postgres database, or an option is wrong.
+    """
+
+    one_host = False
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        schema: str = SCHEMA,
+        timeout: float = 30.0,
+        max_size: int | None = None,
+        prepare: bool = True,
+    ) -> None:
+        self._use(target, schema, timeout, max_size, prepare=prepare)
+
+    @classmethod
+    def from_conn_string(
+        cls,
+        target: Target,
+        *,
+        schema: str = SCHEMA,
+        timeout: float = 30.0,
+        max_size: int | None = None,
+        prepare: bool = True,
+    ) -> Self:
+        """The checkpointer, to be kept, or used with `with` or `async with`."""
+        return cls(target, schema=schema, timeout=timeout, max_size=max_size, prepare=prepare)
+
+    @property
+    @override
+    def identity(self) -> tuple[Any, ...]:
+        return ("postgres", self._place)
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    @override
+    def load(self, key: str, *, ns: str = "", lane: int | None = None, upto: int | None = None) -> LoadedThread | None:
+        database = self._database or self._open()
+        given = {"key": as_bytes(key), "ns": as_bytes(ns), "lane": lane, "upto": upto}
+        return database.read(partial(_load, text=database.text(sql.LOAD), key=key, given=given), self._patience)
+
+    @override
+    def read(self, no: int, ranges: Sequence[RowRange]) -> list[list[Row]]:
+        database = self._database or self._open()
+        return database.read(partial(_read, text=database.text(sql.RANGES), no=no, ranges=ranges), self._patience)
+
+    @override
+    def threads(self, after: int = 0, limit: int = 1000) -> list[ThreadInfo]:
+        database = self._database or self._open()
+        text = database.text(sql.THREADS)
+
+        def work(connection: Connection) -> list[ThreadInfo]:
+            rows = connection.execute(text, (after, limit), binary=True)
+            return [ThreadInfo(no, as_text(key), epoch, owner, status) for no, key, epoch, owner, status in rows]
+
+        return database.read(work, self._patience)
+
+    # --- writing ---------------------------------------------------------------------------------------------------
+
+    @override
+    def claim(self, request: ClaimRequest) -> Claim | None:
+        database = self._database or self._open()
+        return database.write(_Claiming(database, request), self._patience)
+
+    @override
+    def commit(self, items: Sequence[CommitItem]) -> list[Outcome]:
+        database = self._database or self._open()
+        return database.write(partial(_commit, database=database, items=items), self._patience)
+
+
+AsyncPostgresSaver = PostgresSaver
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
+def _load(connection: Connection, *, text: bytes, key: str, given: dict[str, Any]) -> LoadedThread | None:
+    thread: ThreadInfo | None = None
+    newest = 0
+    lanes: list[LaneInfo] = []
+    rows: list[Row] = []
+    for what, first, second, third, fourth, fifth, owner, status, data in connection.execute(text, given, binary=True):
+        if what == 0:
+            thread, newest = ThreadInfo(first, key, second, owner, status), third
+        elif what == 1:
+            lanes.append(LaneInfo(first, as_text(data), second, third, fourth))
+        else:
+            rows.append(Row(first, second, third, fourth, data))
+        del fifth
+    if thread is None:
+        return None
+    return LoadedThread(thread, tuple(sorted(lanes)), newest, tuple(sorted(rows, key=_seq)))
+
+
+def _read(connection: Connection, *, text: bytes, no: int, ranges: Sequence[RowRange]) -> list[list[Row]]:
+    found: list[list[Row]] = [[] for _ in ranges]
+    columns = [[wanted[place] for wanted in ranges] for place in range(len(RowRange._fields))]
+    for number, lane, part, seq, kind, data in connection.execute(text, (*columns, no), binary=True):
+        rows = found[int(number) - 1]
+        rows.append(Row(lane, part, seq, kind, data))
+    for rows in found:
+        rows.sort(key=_seq)
+    return found
+
+
+def _seq(row: Row) -> int:
+    return row.seq
+
+
+# --- writing -------------------------------------------------------------------------------------------------------
+
+
+class _Claiming:
+    """One claim, to be tried on one connection after another."""
+
+    def __init__(self, database: PostgresDatabase, request: ClaimRequest) -> None:
+        self._database = database
+        self._request = request
+        self._tried = False
+
+    def __call__(self, connection: Connection) -> Claim | None:
+        request, text = self._request, self._database.text
+        key = as_bytes(request.key)
+        if self._tried:  # the answer was lost; it may have been granted
+            mine = connection.execute(text(sql.MINE), (key, request.new_epoch, request.owner)).fetchone()
+            if mine is not None:
+                return Claim(mine[0], request.new_epoch)
+        self._tried = True
+        sizes = (len(request.new_lanes), len(request.rows))
+        added = (*_lanes(request.new_lanes), *_rows(request.rows))
+        try:
+            if request.epoch is None:
+                given = (key, request.new_epoch, request.owner, RUNNING, *added)
+                found = connection.execute(text(sql.create_text(*sizes)), given).fetchone()
+            else:
+                given = (request.new_epoch, request.owner, RUNNING, key, request.epoch, request.lane, request.seen)
+                with connection.pipeline():
+                    _ = connection.execute(text(sql.LOCK), (key, request.epoch))
+                    cursor = connection.execute(text(sql.takeover_text(*sizes)), (*given, *added))
+                found = cursor.fetchone()
+        except errors.DivisionByZero as error:  # the caller has seen another history than the one stored
+            raise different_rows(Claim(0, request.new_epoch), request.lane, request.seen) from error
+        no = found[0] if found is not None else None
+        return None if no is None else Claim(no, request.new_epoch)
+
+
+def _commit(connection: Connection, *, database: PostgresDatabase, items: Sequence[CommitItem]) -> list[Outcome]:
+    if any(len(item.rows) + len(item.new_lanes) > _AT_ONCE for item in items):
+        return [_commit_large(connection, database, item) for item in items]
+    # In order of their threads, so that no two groups wait for each other's rows; a thread's items stay in theirs.
+    order = sorted(range(len(items)), key=lambda place: items[place].claim.no)
+    try:
+        answers = dict(zip(order, _sent(connection, database, [items[place] for place in order]), strict=True))
+    except errors.DivisionByZero:
+        if len(items) == 1:
+            _check_stored(connection, database, items[0])
+            item = items[0]
+            raise different_rows(item.claim, *_first_place(item)) from None
+        return [_commit(connection, database=database, items=(item,))[0] for item in items]
+    return [_outcome(connection, database, items[place], answers[place]) for place in range(len(items))]
+
+
+def _commit_large(connection: Connection, database: PostgresDatabase, item: CommitItem) -> Outcome:
+    """An item that may not fit into one statement, in a transaction: part by part, the status with the last one."""
+    claim, rows, lanes, status = item
+    parts = [CommitItem(claim, (), lanes[at : at + _AT_ONCE]) for at in range(0, len(lanes), _AT_ONCE)]
+    parts += [CommitItem(claim, rows[at : at + _AT_ONCE]) for at in range(0, len(rows), _AT_ONCE)]
+    parts[-1] = parts[-1]._replace(status=status)
+    with connection.transaction():
+        outcomes: list[Outcome] = [_commit(connection, database=database, items=(part,))[0] for part in parts]
+        if outcomes.count(outcomes[0]) != len(outcomes):  # some of its places are free, others taken
+            raise different_rows(item.claim, *_first_place(item))
+    return outcomes[0]
+
+
+def _sent(connection: Connection, database: PostgresDatabase, items: Sequence[CommitItem]) -> list[tuple[int, ...]]:
+    """What the statement of each item answers. One pipeline is one transaction."""
+    wanted = [(database.text(_text_of(item)), _given(item)) for item in items]
+    if len(wanted) == 1:
+        [(text, given)] = wanted
+        return [_one(connection.execute(text, given))]
+    with connection.pipeline():
+        cursors = [connection.execute(text, given) for text, given in wanted]
+    return [_one(cursor) for cursor in cursors]
+
+
+def _one(cursor: Any) -> tuple[int, ...]:
+    return cursor.fetchone()
+
+
+def _text_of(item: CommitItem) -> str:
+    return sql.commit_text(len(item.new_lanes), len(item.rows), release=item.status is not None)
+
+
+def _given(item: CommitItem) -> tuple[Any, ...]:
+    status = () if item.status is None else (item.status, item.status)
+    return (*item.claim, *_lanes(item.new_lanes), *_rows(item.rows), *status)
+
+
+def _lanes(lanes: Iterable[LaneInfo]) -> Iterable[Any]:
+    for lane, ns, parent_lane, parent_seq, _ in lanes:
+        yield from (lane, as_bytes(ns), parent_lane, parent_seq)
+
+
+def _rows(rows: Iterable[Row]) -> Iterable[Any]:
+    for row in rows:
+        yield from row
+
+
+def _outcome(connection: Connection, database: PostgresDatabase, item: CommitItem, answer: tuple[int, ...]) -> Outcome:
+    held, added, released, _ = answer
+    if not held:
+        return "stale"
+    if added:
+        return "written"
+    if item.rows or item.new_lanes:
+        _check_stored(connection, database, item)
+        return "already mine"
+    return "written" if released else "already mine"
+
+
+def _check_stored(connection: Connection, database: PostgresDatabase, item: CommitItem) -> None:
+    """Compare what is stored with what was sent.
+
+    Raises:
+        InternalError: a lane or row is stored with another content, or not at all.
+    """
+    claim = item.claim
+    for lane, ns, parent_lane, parent_seq, _ in item.new_lanes:
+        stored = connection.execute(database.text(sql.FIND_LANE), (claim.no, lane), binary=True).fetchone()
+        if stored != (lane, as_bytes(ns), parent_lane, parent_seq):
+            raise different_rows(claim, lane, 0)
+    for row in item.rows:
+        place = (claim.no, row.lane, row.part, row.seq)
+        if connection.execute(database.text(sql.FIND_ROW), place, binary=True).fetchone() != row:
+            raise different_rows(claim, row.lane, row.seq)
+
+
+def _first_place(item: CommitItem) -> tuple[int, int]:
+    if item.rows:
+        return item.rows[0].lane, item.rows[0].seq
+    return item.new_lanes[0].lane, 0
