@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from psycopg import errors
 from typing_extensions import override
 
-from checkpointers.fencing import RUNNING, different_rows
+from checkpointers.fencing import LEASE_SECONDS, RUNNING, checked_lease, different_rows
 from checkpointers.sql import postgres_statements as sql
 from checkpointers.sql.postgres_target import SCHEMA
 from checkpointers.sql.postgres_user import PostgresUser
 from checkpointers.sql.text import as_bytes, as_text
 from durable_graph.persistence.checkpointer import Checkpointer
-from durable_graph.records import Claim, CommitItem, LaneInfo, LoadedThread, Row, RowRange, ThreadInfo
+from durable_graph.records import Claim, CommitItem, LaneInfo, Lease, LoadedThread, Row, RowRange, ThreadInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from checkpointers.sql.postgres_database import Connection, PostgresDatabase
     from checkpointers.sql.postgres_target import Target
-    from durable_graph.records import ClaimRequest, Outcome
+    from durable_graph.records import Beat, ClaimRequest, Outcome
 
 __all__ = ["AsyncPostgresSaver", "PostgresSaver"]
 
@@ -43,6 +43,7 @@ class PostgresSaver(PostgresUser, Checkpointer):
     timeout: seconds for which a server that is away, or a lock that is held, is waited for.
     max_size: sessions that read, at the most; one more writes.
     prepare: False where a proxy hands each transaction to another session (pgbouncer in transaction mode).
+    lease: seconds after its last sign of life at which a run is taken for dead, by the server's clock.
 
     One object serves sync and async callers, any OS thread and event loop, and both sides of `os.fork()`.
 
@@ -60,8 +61,10 @@ class PostgresSaver(PostgresUser, Checkpointer):
         timeout: float = 30.0,
         max_size: int | None = None,
         prepare: bool = True,
+        lease: float = LEASE_SECONDS,
     ) -> None:
         self._use(target, schema, timeout, max_size, prepare=prepare)
+        self.lease = checked_lease(lease)
 
     @classmethod
     def from_conn_string(
@@ -72,9 +75,10 @@ class PostgresSaver(PostgresUser, Checkpointer):
         timeout: float = 30.0,
         max_size: int | None = None,
         prepare: bool = True,
+        lease: float = LEASE_SECONDS,
     ) -> Self:
         """The checkpointer, to be kept, or used with `with` or `async with`."""
-        return cls(target, schema=schema, timeout=timeout, max_size=max_size, prepare=prepare)
+        return cls(target, schema=schema, timeout=timeout, max_size=max_size, prepare=prepare, lease=lease)
 
     @property
     @override
@@ -101,7 +105,10 @@ class PostgresSaver(PostgresUser, Checkpointer):
 
         def work(connection: Connection) -> list[ThreadInfo]:
             rows = connection.execute(text, (after, limit), binary=True)
-            return [ThreadInfo(no, as_text(key), epoch, owner, status) for no, key, epoch, owner, status in rows]
+            return [
+                ThreadInfo(no, as_text(key), epoch, owner, status, None if leased[0] is None else Lease(*leased))
+                for no, key, epoch, owner, status, *leased in rows
+            ]
 
         return database.read(work, self._patience)
 
@@ -111,6 +118,13 @@ class PostgresSaver(PostgresUser, Checkpointer):
     def claim(self, request: ClaimRequest) -> Claim | None:
         database = self._database or self._open()
         return database.write(_Claiming(database, request), self._patience)
+
+    @override
+    def renew(self, beats: Sequence[Beat]) -> None:
+        database = self._database or self._open()
+        claims, moved, leases = zip(*beats, strict=True)
+        given = ([no for no, _ in claims], [epoch for _, epoch in claims], list(moved), list(leases))
+        database.write(lambda connection: connection.execute(database.text(sql.RENEW), given), self._patience)
 
     @override
     def commit(self, items: Sequence[CommitItem]) -> list[Outcome]:
@@ -126,20 +140,22 @@ AsyncPostgresSaver = PostgresSaver
 
 def _load(connection: Connection, *, text: bytes, key: str, given: dict[str, Any]) -> LoadedThread | None:
     thread: ThreadInfo | None = None
+    lease: Lease | None = None
     newest = 0
     lanes: list[LaneInfo] = []
     rows: list[Row] = []
-    for what, first, second, third, fourth, fifth, owner, status, data in connection.execute(text, given, binary=True):
+    for what, first, second, third, fourth, owner, status, data in connection.execute(text, given, binary=True):
         if what == 0:
             thread, newest = ThreadInfo(first, key, second, owner, status), third
         elif what == 1:
             lanes.append(LaneInfo(first, as_text(data), second, third, fourth))
-        else:
+        elif what == 2:  # noqa: PLR2004 - the numbers of LOAD
             rows.append(Row(first, second, third, fourth, data))
-        del fifth
+        else:
+            lease = Lease(first, second, third, fourth)
     if thread is None:
         return None
-    return LoadedThread(thread, tuple(sorted(lanes)), newest, tuple(sorted(rows, key=_seq)))
+    return LoadedThread(thread._replace(lease=lease), tuple(sorted(lanes)), newest, tuple(sorted(rows, key=_seq)))
 
 
 def _read(connection: Connection, *, text: bytes, no: int, ranges: Sequence[RowRange]) -> list[list[Row]]:
@@ -177,7 +193,7 @@ class _Claiming:
                 return Claim(mine[0], request.new_epoch)
         self._tried = True
         sizes = (len(request.new_lanes), len(request.rows))
-        added = (*_lanes(request.new_lanes), *_rows(request.rows))
+        added = (*_lanes(request.new_lanes), *_rows(request.rows), request.new_epoch, request.lease)
         try:
             if request.epoch is None:
                 given = (key, request.new_epoch, request.owner, RUNNING, *added)

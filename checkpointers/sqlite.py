@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from typing_extensions import override
 
-from checkpointers.fencing import RUNNING, different_rows
+from checkpointers.fencing import LEASE_SECONDS, RUNNING, checked_lease, different_rows
 from checkpointers.sql import statements as sql
 from checkpointers.sql.sqlite_database import MEMORY
 from checkpointers.sql.sqlite_errors import explain, is_busy, locked
 from checkpointers.sql.sqlite_user import SqliteUser
 from checkpointers.sql.text import as_bytes, as_text
 from durable_graph.persistence.checkpointer import Checkpointer
-from durable_graph.records import Claim, LaneInfo, LoadedThread, Row, ThreadInfo
+from durable_graph.records import Claim, LaneInfo, Lease, LoadedThread, Row, ThreadInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from checkpointers.sql.sqlite_database import Synchronous
     from checkpointers.sql.sqlite_target import Target
-    from durable_graph.records import ClaimRequest, CommitItem, Outcome, RowRange
+    from durable_graph.records import Beat, ClaimRequest, CommitItem, Outcome, RowRange
 
 __all__ = ["AsyncSqliteSaver", "SqliteSaver"]
 
@@ -52,6 +52,7 @@ class SqliteSaver(SqliteUser, Checkpointer):
     synchronous: "FULL" keeps every acknowledged step through a power cut; "NORMAL" may lose the last ones then (never
         through a crash of the process) and spares a disk flush per commit. The strictest saver of a file decides.
     busy_timeout: seconds to wait for a lock of another process.
+    lease: seconds after its last sign of life at which a run is taken for dead where nobody can see its process.
 
     One object serves sync and async callers, any OS thread and event loop, and both sides of `os.fork()`.
 
@@ -59,14 +60,29 @@ class SqliteSaver(SqliteUser, Checkpointer):
         InvalidConfigError: the target names no SQLite database, or an option is wrong.
     """
 
-    def __init__(self, target: Target, *, synchronous: Synchronous = "FULL", busy_timeout: float = 5.0) -> None:
+    def __init__(
+        self,
+        target: Target,
+        *,
+        synchronous: Synchronous = "FULL",
+        busy_timeout: float = 5.0,
+        lease: float = LEASE_SECONDS,
+    ) -> None:
         self._use(target, synchronous, busy_timeout)
+        self.lease = checked_lease(lease)
         self._token = object()
 
     @classmethod
-    def from_conn_string(cls, target: Target, *, synchronous: Synchronous = "FULL", busy_timeout: float = 5.0) -> Self:
+    def from_conn_string(
+        cls,
+        target: Target,
+        *,
+        synchronous: Synchronous = "FULL",
+        busy_timeout: float = 5.0,
+        lease: float = LEASE_SECONDS,
+    ) -> Self:
         """The checkpointer, to be kept, or used with `with` or `async with`."""
-        return cls(target, synchronous=synchronous, busy_timeout=busy_timeout)
+        return cls(target, synchronous=synchronous, busy_timeout=busy_timeout, lease=lease)
 
     def __repr__(self) -> str:
         return (
@@ -133,6 +149,10 @@ class SqliteSaver(SqliteUser, Checkpointer):
         return (self._database or self._open()).write(partial(_claim, request=request), self._patience)
 
     @override
+    def renew(self, beats: Sequence[Beat]) -> None:
+        (self._database or self._open()).write(partial(_renew, beats=beats), self._patience)
+
+    @override
     def commit(self, items: Sequence[CommitItem]) -> list[Outcome]:
         database = self._database or self._open()
         if len(items) == 1:
@@ -155,7 +175,7 @@ def _load(
     found = connection.execute(sql.FIND_THREAD, (as_bytes(key),)).fetchone()
     if found is None:
         return None
-    no, epoch, owner, status = found
+    no, epoch, owner, status, *leased = found
     lanes = tuple(
         LaneInfo(number, as_text(name), parent_lane, parent_seq, last)
         for number, name, parent_lane, parent_seq, last in connection.execute(sql.LANES, (no,))
@@ -163,12 +183,33 @@ def _load(
     if lane is None:
         lane = max(((info.last, info.lane) for info in lanes if info.ns == ns), default=(0, 0))[1]
     rows = connection.execute(sql.ROWS_FROM_BASE, (no, lane, no, lane, _END if upto is None else upto))
-    return LoadedThread(ThreadInfo(no, key, epoch, owner, status), lanes, lane, tuple(map(Row._make, rows)))
+    thread = ThreadInfo(no, key, epoch, owner, status, _lease(*leased))
+    return LoadedThread(thread, lanes, lane, tuple(map(Row._make, rows)))
 
 
 def _threads(connection: sqlite3.Connection, *, after: int, limit: int) -> list[ThreadInfo]:
     rows = connection.execute(sql.THREADS, (after, limit))
-    return [ThreadInfo(no, as_text(key), epoch, owner, status) for no, key, epoch, owner, status in rows]
+    return [
+        ThreadInfo(no, as_text(key), epoch, owner, status, _lease(*leased))
+        for no, key, epoch, owner, status, *leased in rows
+    ]
+
+
+def _now() -> int:
+    """Milliseconds since the machine started: nobody can set that clock back, and all its processes read the same."""
+    return time.monotonic_ns() // 1_000_000
+
+
+def _lease(since: int | None, beat: int, moved: int, expires: int) -> Lease | None:
+    if since is None:
+        return None
+    now = _now()
+    return Lease(now - since, now - beat, now - moved, expires - now)
+
+
+def _renew(connection: sqlite3.Connection, *, beats: Sequence[Beat]) -> None:
+    now = _now()
+    connection.executemany(sql.RENEW, [(now, now + lease, moved, now, *claim) for claim, moved, lease in beats])
 
 
 def _read(connection: sqlite3.Connection, *, no: int, ranges: Sequence[RowRange]) -> list[list[Row]]:
@@ -207,6 +248,8 @@ def _claim(connection: sqlite3.Connection, *, request: ClaimRequest) -> Claim | 
         # The caller has seen another history than the one stored. Raising undoes the whole claim.
         _check_stored(connection, claim, request.new_lanes, request.rows)
         raise different_rows(claim, request.lane, request.seen)
+    now = _now()
+    connection.execute(sql.LEASE, (*claim, now, now, now, now + request.lease))
     return claim
 
 

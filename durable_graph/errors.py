@@ -47,6 +47,7 @@ Each class has a `code` (stable, greppable) and a default `cure`; the text of an
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -54,6 +55,7 @@ from durable_graph.signals import AttemptOver, GraphBubbleUp, GraphDrained, Grap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
     from typing import Self
 
 __all__ = [
@@ -266,14 +268,47 @@ class OutsideRunError(UsageError, RuntimeError):
 
 
 class ThreadBusy(UsageError):
-    """Another run holds the thread. `owner` says who."""
+    """Another run holds the thread.
+
+    owner: who, as it is stored.   since: when it took the thread.   until: when its claim ends unless it gives another
+    sign of life; both are None where the backend keeps no leases.   own: it is the run that made this call.
+    """
 
     code = "DG208"
-    cure = "Wait until that run ends, then call again."
+    cure = "Wait until that run ends, then call again; on_busy='wait' does so."
 
-    def __init__(self, what: str, *, owner: str = "", cure: str | None = None) -> None:
+    def __init__(
+        self,
+        what: str,
+        *,
+        owner: str = "",
+        held: float | None = None,
+        left: float | None = None,
+        own: bool = False,
+        cure: str | None = None,
+    ) -> None:
         super().__init__(what, cure=cure)
         self.owner = owner
+        self.held = held
+        self.left = left
+        self.own = own
+        self._seen = time.time()
+
+    @property
+    def since(self) -> datetime | None:
+        """When its owner took the thread, by this machine's clock."""
+        return None if self.held is None else _moment(self._seen - self.held)
+
+    @property
+    def until(self) -> datetime | None:
+        """When the claim ends if its owner is dead, by this machine's clock."""
+        return None if self.left is None else _moment(self._seen + self.left)
+
+
+def _moment(seconds: float) -> datetime:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 class EventLoopError(UsageError, RuntimeError):

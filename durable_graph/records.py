@@ -93,14 +93,30 @@ class LaneInfo(NamedTuple):
     last: int
 
 
+class Lease(NamedTuple):
+    """How a thread is held, in milliseconds by the backend's own clock: for how long (`held`), how long ago its owner
+    last gave a sign of life (`silent`) and last stored something (`still`), and for how long the claim is still good
+    (`left`; 0 or less: it is over).
+    """
+
+    held: int
+    silent: int
+    still: int
+    left: int
+
+
 class ThreadInfo(NamedTuple):
-    """A thread's row. `owner` is None when nobody holds it. `epoch` grows with every claim and never repeats."""
+    """A thread's row. `owner` is None when nobody holds it. `epoch` grows with every claim and never repeats.
+
+    `lease` is None where nobody holds it, and where the backend keeps no leases.
+    """
 
     no: int
     key: str
     epoch: int
     owner: str | None
     status: str
+    lease: Lease | None = None
 
 
 class LoadedThread(NamedTuple):
@@ -121,7 +137,8 @@ class ClaimRequest(NamedTuple):
     The claim succeeds only if nothing happened since the caller looked: the thread still has epoch `epoch`
     (None: it does not exist and is created), and lane `lane` has no row in part 0 with a seq above `seen`.
     The thread's epoch becomes `new_epoch`, which the rows carry too: one above `epoch`, for a new thread a random
-    number above 1. `new_lanes` are created too (their `last` is ignored).
+    number above 1. `new_lanes` are created too (their `last` is ignored). The claim is good for `lease` milliseconds
+    after its last sign of life, where the backend keeps leases.
     """
 
     key: str
@@ -132,6 +149,7 @@ class ClaimRequest(NamedTuple):
     seen: int
     new_lanes: tuple[LaneInfo, ...]
     rows: tuple[Row, ...]
+    lease: int = 15_000
 
 
 class Claim(NamedTuple):
@@ -139,6 +157,14 @@ class Claim(NamedTuple):
 
     no: int
     epoch: int
+
+
+class Beat(NamedTuple):
+    """A sign of life of who has a claim. `moved`: rows were stored since the last one."""
+
+    claim: Claim
+    moved: bool
+    lease: int = 15_000
 
 
 class CommitItem(NamedTuple):

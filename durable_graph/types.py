@@ -26,6 +26,7 @@ __all__ = [
     "GraphOutput",
     "Interrupt",
     "Missing",
+    "OnBusy",
     "OnUnfinished",
     "Overwrite",
     "RetryPolicy",
@@ -50,6 +51,10 @@ TAG_NOSTREAM: Final = "nostream"
 
 Durability: TypeAlias = Literal["sync", "async", "exit"]
 """When a superstep becomes durable: before the next one starts, in the background, or when the run stops."""
+
+OnBusy: TypeAlias = Literal["reject", "wait", "takeover"]
+"""What a call does when another run holds its thread: raise `ThreadBusy`, wait until it is free, or wait until its
+owner turns out to be dead (its lease ends without a sign of life). A dead owner's thread is taken over in any case."""
 
 OnUnfinished: TypeAlias = Literal["reject", "finish", "abandon"]
 """What new input does to a run of the same thread that waits or was cut short."""

@@ -159,7 +159,7 @@ def empty(schema):
     """Remove all that is in the tables of a schema."""
     import psycopg
 
-    tables = ("thread", "lane", "record", "item", "vector", "cache")
+    tables = ("thread", "lane", "lease", "record", "item", "vector", "cache")
     with psycopg.connect(dsn(), autocommit=True) as connection:
         connection.execute("; ".join(f"DELETE FROM {schema}.{table}" for table in tables))
 

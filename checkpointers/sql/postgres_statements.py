@@ -25,6 +25,7 @@ __all__ = [
     "LOCK_SETUP",
     "MINE",
     "RANGES",
+    "RENEW",
     "REVISION",
     "SEARCH_HERE",
     "STAMP",
@@ -80,14 +81,25 @@ def commit_text(lanes: int, rows: int, *, release: bool) -> str:
     )
 
 
+_LEASED: Final = """\
+INSERT INTO @lease (thread, epoch, since, beat, moved, expires)
+    SELECT no, %s, clock.now, clock.now, clock.now, clock.now + %s::bigint FROM fence, clock
+    ON CONFLICT (thread) DO UPDATE SET epoch = excluded.epoch, since = excluded.since, beat = excluded.beat,
+        moved = excluded.moved, expires = excluded.expires"""
+_CLOCK: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now"
+"""Milliseconds since 1970 by the server's clock."""
+
+
 def create_text(lanes: int, rows: int) -> str:
-    """A claim of a new thread. Parameters: key, epoch, owner, status, lanes, rows. Gives its number; NULL: refused."""
+    """A claim of a new thread. Parameters: key, epoch, owner, status, lanes, rows, epoch, lease. Gives its number;
+    NULL: refused.
+    """
     return _claiming(_CREATED, lanes, rows)
 
 
 def takeover_text(lanes: int, rows: int) -> str:
-    """A claim, after LOCK in the same transaction. Parameters: new epoch, owner, status, key, epoch, lane, seen, lanes
-    and rows. Gives the thread's number; NULL: refused.
+    """A claim, after LOCK in the same transaction. Parameters: new epoch, owner, status, key, epoch, lane, seen, lanes,
+    rows, new epoch, lease. Gives the thread's number; NULL: refused.
     """
     return _claiming(_TAKEN, lanes, rows)
 
@@ -95,6 +107,7 @@ def takeover_text(lanes: int, rows: int) -> str:
 def _claiming(fence: str, lanes: int, rows: int) -> str:
     return (
         _adding(fence, lanes, rows)
+        + f",\nclock AS (\n    {_CLOCK}\n), leased AS (\n    {_LEASED}\n)"
         + f"\nSELECT no, 1 / (no IS NULL OR added = {lanes + rows})::int"
         + "\nFROM (SELECT (SELECT no FROM fence) AS no, "
         + _added(lanes, rows)
@@ -129,6 +142,14 @@ LOCK: Final = "SELECT 1 FROM @thread WHERE key = %b AND epoch = %s FOR UPDATE"
 MINE: Final = "SELECT no FROM @thread WHERE key = %b AND epoch = %s AND owner = %s"
 """Whether a claim whose answer was lost was granted: an owner names one run."""
 
+RENEW: Final = f"""\
+WITH clock AS (
+    {_CLOCK}
+)
+UPDATE @lease SET beat = now, expires = now + given.lease, moved = CASE WHEN given.moved THEN now ELSE lease.moved END
+FROM clock, unnest(%b::bigint[], %b::bigint[], %b::boolean[], %b::bigint[]) AS given (thread, epoch, moved, lease)
+WHERE lease.thread = given.thread AND lease.epoch = given.epoch"""
+
 FIND_ROW: Final = """\
 SELECT lane, part, seq, kind, data FROM @record WHERE thread = %s AND lane = %s AND part = %s AND seq = %s"""
 
@@ -136,9 +157,12 @@ FIND_LANE: Final = "SELECT lane, ns, parent_lane, parent_seq FROM @lane WHERE th
 
 # --- load ----------------------------------------------------------------------------------------------------------
 
-LOAD: Final = """\
+LOAD: Final = f"""\
 WITH found AS (
-    SELECT no, epoch, owner, status FROM @thread WHERE key = %(key)b
+    SELECT no, thread.epoch, owner, status, lease.since, lease.beat, lease.moved, lease.expires
+    FROM @thread AS thread
+    LEFT JOIN @lease AS lease ON lease.thread = no AND lease.epoch = thread.epoch AND owner IS NOT NULL
+    WHERE key = %(key)b
 ), branch AS (
     SELECT lane.lane, ns, parent_lane, parent_seq, coalesce((
         SELECT max(seq) FROM @record AS newest
@@ -157,14 +181,21 @@ WITH found AS (
     ), 0) AS first
     FROM found, wanted
 )
-SELECT 0, no, epoch, (SELECT lane FROM wanted), 0, 0, owner, status, NULL::bytea FROM found
-UNION ALL SELECT 1, lane, parent_lane, parent_seq, last, 0, NULL, NULL, ns FROM branch
-UNION ALL SELECT 2, record.lane, record.part, seq, kind, 0, NULL, NULL, data
+SELECT 0, no, epoch, (SELECT lane FROM wanted), 0, owner, status, NULL::bytea FROM found
+UNION ALL SELECT 3, now - since, now - beat, now - moved, expires - now, NULL, NULL, NULL
+FROM found, ({_CLOCK}) AS clock WHERE since IS NOT NULL
+UNION ALL SELECT 1, lane, parent_lane, parent_seq, last, NULL, NULL, ns FROM branch
+UNION ALL SELECT 2, record.lane, record.part, seq, kind, NULL, NULL, data
 FROM part JOIN @record AS record
     ON record.thread = part.no AND record.lane = part.lane AND record.part = 0 AND seq >= part.first"""
 """One statement, so that the thread, its lanes and the rows are of one moment."""
 
-THREADS: Final = "SELECT no, key, epoch, owner, status FROM @thread WHERE no > %s ORDER BY no LIMIT %s"
+THREADS: Final = f"""\
+SELECT no, key, thread.epoch, owner, status, now - lease.since, now - lease.beat, now - lease.moved,
+    lease.expires - now
+FROM ({_CLOCK}) AS clock, @thread AS thread
+    LEFT JOIN @lease AS lease ON lease.thread = no AND lease.epoch = thread.epoch AND owner IS NOT NULL
+WHERE no > %s ORDER BY no LIMIT %s"""
 
 RANGES: Final = """\
 SELECT wanted.number, record.lane, record.part, seq, kind, data
@@ -208,6 +239,16 @@ CREATE TABLE @lane (
     parent_lane BIGINT NOT NULL,
     parent_seq BIGINT NOT NULL,
     CONSTRAINT lane_pk PRIMARY KEY (thread, lane)
+)""",
+    """\
+CREATE TABLE @lease (
+    thread BIGINT NOT NULL,
+    epoch BIGINT NOT NULL,
+    since BIGINT NOT NULL,
+    beat BIGINT NOT NULL,
+    moved BIGINT NOT NULL,
+    expires BIGINT NOT NULL,
+    CONSTRAINT lease_pk PRIMARY KEY (thread)
 )""",
     """\
 CREATE TABLE @record (

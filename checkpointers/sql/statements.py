@@ -21,9 +21,11 @@ __all__ = [
     "FIND_THREAD",
     "HOLDS",
     "LANES",
+    "LEASE",
     "NEW_LANE",
     "RANGES",
     "RELEASE",
+    "RENEW",
     "ROWS_FROM_BASE",
     "TABLES",
     "TAKE_OVER",
@@ -67,11 +69,28 @@ WHERE key = ? AND epoch = ? AND NOT EXISTS (
     SELECT 1 FROM record WHERE record.thread = thread.no AND lane = ? AND part = 0 AND seq > ?
 )"""
 
+LEASE: Final = """\
+INSERT INTO lease (thread, epoch, since, beat, moved, expires) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (thread) DO UPDATE SET
+    epoch = excluded.epoch, since = excluded.since, beat = excluded.beat, moved = excluded.moved,
+    expires = excluded.expires"""
+"""The lease of a claim that was just granted. Parameters: the Claim, three times now, and when it is over."""
+
+RENEW: Final = """\
+UPDATE lease SET beat = ?, expires = ?, moved = CASE WHEN ? THEN ? ELSE moved END WHERE thread = ? AND epoch = ?"""
+"""A sign of life. Parameters: now, when the lease is over, whether it moved, now, and the Claim."""
+
 # --- load ----------------------------------------------------------------------------------------------------------
 
-FIND_THREAD: Final = "SELECT no, epoch, owner, status FROM thread WHERE key = ?"
+FIND_THREAD: Final = """\
+SELECT no, thread.epoch, owner, status, lease.since, lease.beat, lease.moved, lease.expires
+FROM thread LEFT JOIN lease ON lease.thread = no AND lease.epoch = thread.epoch AND owner IS NOT NULL
+WHERE key = ?"""
 
-THREADS: Final = "SELECT no, key, epoch, owner, status FROM thread WHERE no > ? ORDER BY no LIMIT ?"
+THREADS: Final = """\
+SELECT no, key, thread.epoch, owner, status, lease.since, lease.beat, lease.moved, lease.expires
+FROM thread LEFT JOIN lease ON lease.thread = no AND lease.epoch = thread.epoch AND owner IS NOT NULL
+WHERE no > ? ORDER BY no LIMIT ?"""
 """Threads, page by page. Parameters: the number before the page's first, and how many."""
 
 LANES: Final = """\
@@ -103,6 +122,7 @@ number of its range; CROSS JOIN keeps SQLite walking the ranges and not the tabl
 
 TABLES: Final = {
     "thread": frozenset({"no", "key", "epoch", "owner", "status"}),
+    "lease": frozenset({"thread", "epoch", "since", "beat", "moved", "expires"}),
     "lane": frozenset({"thread", "lane", "ns", "parent_lane", "parent_seq"}),
     "record": frozenset({"thread", "lane", "part", "seq", "kind", "data"}),
     "item": frozenset({"namespace", "key", "value", "created_at", "updated_at", "expires", "ttl"}),
@@ -126,6 +146,16 @@ CREATE TABLE lane (
     parent_lane INTEGER NOT NULL,
     parent_seq INTEGER NOT NULL,
     CONSTRAINT lane_pk PRIMARY KEY (thread, lane)
+)""",
+    """\
+CREATE TABLE lease (
+    thread INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    since INTEGER NOT NULL,
+    beat INTEGER NOT NULL,
+    moved INTEGER NOT NULL,
+    expires INTEGER NOT NULL,
+    CONSTRAINT lease_pk PRIMARY KEY (thread)
 )""",
     """\
 CREATE TABLE record (

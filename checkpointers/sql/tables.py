@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-__all__ = ["METADATA", "cache", "item", "lane", "record", "thread", "vector", "version"]
+__all__ = ["METADATA", "cache", "item", "lane", "lease", "record", "thread", "vector", "version"]
 
 METADATA: Final = sa.MetaData()
 
@@ -36,6 +36,20 @@ thread: Final = sa.Table(
     sa.Column("status", sa.Text, nullable=False),
     sa.UniqueConstraint("key", name="thread_key"),
     sqlite_autoincrement=True,
+)
+
+# Who holds a thread gives signs of life here: in the thread's own row they and commits would wait for each other.
+# Milliseconds: on SQLite since the machine's start, whose id the owner's name holds; on Postgres by the server's clock.
+lease: Final = sa.Table(
+    "lease",
+    METADATA,
+    _number("thread", autoincrement=False),
+    _number("epoch"),
+    _number("since"),
+    _number("beat"),
+    _number("moved"),
+    _number("expires"),
+    sa.PrimaryKeyConstraint("thread", name="lease_pk"),
 )
 
 lane: Final = sa.Table(

@@ -22,7 +22,7 @@ from durable_graph.records import Write
 from durable_graph.runtime import config as configs
 from durable_graph.runtime.context import RunContext
 from durable_graph.runtime.work import NodeWork, Result
-from durable_graph.types import MISSING, Command, Durability, OnUnfinished, StateUpdate
+from durable_graph.types import MISSING, Command, Durability, OnBusy, OnUnfinished, StateUpdate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +38,7 @@ __all__ = ["Call", "make_call", "make_edit", "read_context", "taking"]
 
 _DURABILITIES: Final = get_args(Durability)
 _POLICIES: Final = get_args(OnUnfinished)
+_BUSY: Final = get_args(OnBusy)
 
 
 @dataclass(slots=True)
@@ -59,6 +60,7 @@ class Call:
     subgraphs: bool = False
     ns: str = ""
     program: Program | None = None
+    on_busy: OnBusy = "reject"
 
 
 def make_call(
@@ -73,6 +75,7 @@ def make_call(
     interrupt_after: NodeNames,
     durability: Durability | None,
     on_unfinished: OnUnfinished,
+    on_busy: OnBusy,
     encode: Callable[[Any], bytes] | None,
     nest: Nest | None = None,
     control: RunControl | None = None,
@@ -87,6 +90,7 @@ def make_call(
     """
     _one_of("durability", durability or "sync", _DURABILITIES)
     _one_of("on_unfinished", on_unfinished, _POLICIES)
+    _one_of("on_busy", on_busy, _BUSY)
     _known_nodes(program, interrupt_before, interrupt_after)
     durable = encode is not None
     if nest is not None:
@@ -123,6 +127,7 @@ def make_call(
         given,
         nest=nest,
         own=modes,
+        on_busy=on_busy,
     )
 
 
@@ -132,6 +137,7 @@ def make_edit(
     config: dict[str, Any],
     supersteps: Sequence[Sequence[StateUpdate]],
     checkpointer: Checkpointer | None,
+    on_busy: OnBusy,
 ) -> Call:
     """Check edits and put them into the engine's terms.
 
@@ -139,7 +145,9 @@ def make_edit(
         NoCheckpointerError: the graph keeps no state.
         InvalidUpdateError: there is no update.
         InvalidInputError: an update as "__input__" does not fit the input schema.
+        InvalidConfigError: `on_busy` is unknown.
     """
+    _one_of("on_busy", on_busy, _BUSY)
     if checkpointer is None:
         what = f"graph {program.name!r} has no checkpointer, so it keeps no state that could be changed"
         raise NoCheckpointerError(what)
@@ -166,7 +174,8 @@ def make_edit(
         edits.append(tuple(made))
         if made[0].as_node == COPY and made[0].values is not None:
             edits.append(tuple(_edit(StateUpdate(*update), schemas, encode) for update in made[0].values))
-    return Call(request, config, "sync", config["configurable"].get("checkpoint_id"), None, None, tuple(edits))
+    checkpoint_id = config["configurable"].get("checkpoint_id")
+    return Call(request, config, "sync", checkpoint_id, None, None, tuple(edits), on_busy=on_busy)
 
 
 def _edit(update: StateUpdate, schemas: Context, encode: Callable[[Any], bytes]) -> Edit:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from durable_graph.graph.lowering import Context
     from durable_graph.graph.outputs import Listening
     from durable_graph.persistence.checkpointer import Checkpointer
-    from durable_graph.types import Command, Durability, OnUnfinished, StreamMode
+    from durable_graph.types import Command, Durability, OnBusy, OnUnfinished, StreamMode
 
 __all__ = ["CheckpointerLike", "CompiledStateGraph"]
 
@@ -69,6 +69,8 @@ class CompiledStateGraph(Performs, Generic[StateT, ContextT, InputT, OutputT]):
     durability: "sync" (default), "async" or "exit".
     on_unfinished: what new input does to a run of this thread that waits or was cut short: "reject" it (default),
         "finish" that run first, or "abandon" it.
+    on_busy: what the call does while another run holds the thread: "reject" raises `ThreadBusy` (default), "wait" waits
+        until it is free, "takeover" waits until its owner turns out to be dead. What a dead one left is always taken.
     version: "v1" gives payloads as LangGraph's first version did, "v2" gives typed parts.
 
     Errors all calls may raise: `UsageError` (the call is wrong, nothing changed), `StorageError` (the backend), and
@@ -137,6 +139,7 @@ class CompiledStateGraph(Performs, Generic[StateT, ContextT, InputT, OutputT]):
         interrupt_after: Nodes = None,
         durability: Durability | None = None,
         on_unfinished: OnUnfinished = "reject",
+        on_busy: OnBusy = "reject",
         control: RunControl | None = None,
         subgraphs: bool = False,
         version: Literal["v1", "v2"] = "v1",
@@ -148,7 +151,7 @@ class CompiledStateGraph(Performs, Generic[StateT, ContextT, InputT, OutputT]):
             `GraphOutput`. With another `stream_mode`: the list of its events.
         """
         shown = (stream_mode, version, output_keys, subgraphs)
-        rules = (interrupt_before, interrupt_after, durability, on_unfinished, control)
+        rules = (interrupt_before, interrupt_after, durability, on_unfinished, on_busy, control)
         listening, call = self._call(input, config, shown, context, rules)
         if stream_mode != "values":
             return list(self._parts(call, listening))
@@ -171,13 +174,14 @@ class CompiledStateGraph(Performs, Generic[StateT, ContextT, InputT, OutputT]):
         interrupt_after: Nodes = None,
         durability: Durability | None = None,
         on_unfinished: OnUnfinished = "reject",
+        on_busy: OnBusy = "reject",
         control: RunControl | None = None,
         subgraphs: bool = False,
         version: Literal["v1", "v2"] = "v1",
     ) -> Any:
         """Async `invoke`."""
         shown = (stream_mode, version, output_keys, subgraphs)
-        rules = (interrupt_before, interrupt_after, durability, on_unfinished, control)
+        rules = (interrupt_before, interrupt_after, durability, on_unfinished, on_busy, control)
         listening, call = self._call(input, config, shown, context, rules)
         if stream_mode != "values":
             return [listening.part(event) async for events in self._aevents(call) for event in events]
@@ -198,6 +202,7 @@ class CompiledStateGraph(Performs, Generic[StateT, ContextT, InputT, OutputT]):
         interrupt_after: Nodes = None,
         durability: Durability | None = None,
         on_unfinished: OnUnfinished = "reject",
+        on_busy: OnBusy = "reject",
         control: RunControl | None = None,
         subgraphs: bool = False,
         version: Literal["v1", "v2"] = "v1",
@@ -208,7 +213,7 @@ class CompiledStateGraph(Performs, Generic[StateT, ContextT, InputT, OutputT]):
         the stream early stops the run after what was yielded; the thread can be resumed.
         """
         shown = (stream_mode, version, output_keys, subgraphs)
-        rules = (interrupt_before, interrupt_after, durability, on_unfinished, control)
+        rules = (interrupt_before, interrupt_after, durability, on_unfinished, on_busy, control)
         listening, call = self._call(input, config, shown, context, rules)
         return self._parts(call, listening)
 
@@ -229,13 +234,14 @@ class CompiledStateGraph(Performs, Generic[StateT, ContextT, InputT, OutputT]):
         interrupt_after: Nodes = None,
         durability: Durability | None = None,
         on_unfinished: OnUnfinished = "reject",
+        on_busy: OnBusy = "reject",
         control: RunControl | None = None,
         subgraphs: bool = False,
         version: Literal["v1", "v2"] = "v1",
     ) -> AsyncIterator[Any]:
         """Async `stream`."""
         shown = (stream_mode, version, output_keys, subgraphs)
-        rules = (interrupt_before, interrupt_after, durability, on_unfinished, control)
+        rules = (interrupt_before, interrupt_after, durability, on_unfinished, on_busy, control)
         listening, call = self._call(input, config, shown, context, rules)
         running = self._aevents(call)
         try:
@@ -318,9 +324,9 @@ class CompiledStateGraph(Performs, Generic[StateT, ContextT, InputT, OutputT]):
         config: ConfigLike,
         shown: tuple[Any, str, str | Sequence[str] | None, bool],
         context: Any,
-        rules: tuple[Nodes, Nodes, Durability | None, OnUnfinished, RunControl | None],
+        rules: tuple[Nodes, Nodes, Durability | None, OnUnfinished, OnBusy, RunControl | None],
     ) -> tuple[Listening, Call]:
-        before, after, durability, on_unfinished, control = rules
+        before, after, durability, on_unfinished, on_busy, control = rules
         mode, version, output_keys, subgraphs = shown
         listening = read_listening(self.program, mode, version, output_keys, self.schemas.output, subgraphs=subgraphs)
         passed = self._normalise(config)
@@ -345,6 +351,7 @@ class CompiledStateGraph(Performs, Generic[StateT, ContextT, InputT, OutputT]):
             interrupt_after=_names(after),
             durability=durability,
             on_unfinished=on_unfinished,
+            on_busy=on_busy,
             encode=CODEC.encode if durable else None,
             nest=nest,
             control=control,

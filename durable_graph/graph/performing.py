@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from durable_graph.core.editing import COPY, edit_thread
@@ -23,7 +24,7 @@ from durable_graph.runtime.hold import Raced
 from durable_graph.runtime.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator, Sequence
+    from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 
     from durable_graph.core.effects import Script
     from durable_graph.core.ending import Outcome
@@ -40,7 +41,8 @@ LANGCHAIN = "langchain_core.callbacks"
 """Loaded as soon as anybody has a callback handler or a Runnable; until then a run need not be told to LangChain."""
 
 _TRIES = 16
-"""How often a run begins anew when others keep changing its thread between its look and its claim."""
+"""How often a run begins anew when others keep changing its thread between its look and its claim; one that waits for
+its thread does so as often as it must."""
 
 
 class Performs(CacheCalls):
@@ -82,6 +84,7 @@ class Performs(CacheCalls):
             editing=bool(call.edits),
             copying=bool(call.edits) and call.edits[0][0].as_node == COPY,
             ns=call.ns,
+            on_busy=call.on_busy,
         )
         return shared, shared.session
 
@@ -92,7 +95,7 @@ class Performs(CacheCalls):
 
     def _apply(self, call: Call) -> Address:
         """Perform an edit."""
-        for _ in range(_TRIES):
+        for _ in _tries(call):
             shared, session = self._begin(call, None)
             running = BlockingDriver(shared, session, live=False, limit=None).drive(self._edit(call))
             try:
@@ -106,7 +109,7 @@ class Performs(CacheCalls):
 
     async def _aapply(self, call: Call) -> Address:
         """Async `_apply`."""
-        for _ in range(_TRIES):
+        for _ in _tries(call):
             shared, session = self._begin(call, None)
             driver = AsyncDriver(shared, session, live=False, limit=None)
             try:
@@ -132,7 +135,7 @@ class Performs(CacheCalls):
         return running if call.nest is None else inside(call.nest, call, running)
 
     def _tries(self, call: Call, bridge: Bridge | None) -> Generator[Sequence[Event], None, Outcome]:
-        for _ in range(_TRIES):
+        for _ in _tries(call):
             shared, session = self._begin(call, bridge)
             live, limit = bool(shared.below or call.own & ALWAYS_SEEN), call.config.get("max_concurrency")
             driver = BlockingDriver(shared, session, live=live, limit=limit)
@@ -156,7 +159,7 @@ class Performs(CacheCalls):
     async def _atries(
         self, call: Call, bridge: Bridge | None, outcome: list[Outcome]
     ) -> AsyncGenerator[Sequence[Event], None]:
-        for _ in range(_TRIES):
+        for _ in _tries(call):
             shared, session = self._begin(call, bridge)
             live, limit = bool(shared.below or call.own & ALWAYS_SEEN), call.config.get("max_concurrency")
             driver = AsyncDriver(shared, session, live=live, limit=limit)
@@ -180,6 +183,10 @@ def _listen(call: Call, shared: RunContext) -> None:
         from durable_graph.models.streaming import Heard
 
         call.request.heard = Heard(shared)
+
+
+def _tries(call: Call) -> Iterable[int]:
+    return range(_TRIES) if call.on_busy == "reject" else count()
 
 
 def _never_ours(call: Call) -> InternalError:

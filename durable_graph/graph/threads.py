@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from durable_graph.graph.lowering import Context
     from durable_graph.records import Address, StoredCheckpoint
     from durable_graph.runtime.session import Asking
-    from durable_graph.types import Config, StateSnapshot
+    from durable_graph.types import Config, OnBusy, StateSnapshot
 
 __all__ = ["ThreadCalls", "resolved"]
 
@@ -105,7 +105,13 @@ class ThreadCalls(ABC):
     # --- editing threads ----------------------------------------------------------------------------------------------
 
     def update_state(
-        self, config: Mapping[str, Any], values: Any, as_node: str | None = None, task_id: str | None = None
+        self,
+        config: Mapping[str, Any],
+        values: Any,
+        as_node: str | None = None,
+        task_id: str | None = None,
+        *,
+        on_busy: OnBusy = "reject",
     ) -> Config:
         """Change the state of a thread as if a node had returned `values`; its routers and edges follow from them.
 
@@ -119,6 +125,7 @@ class ThreadCalls(ABC):
                 tasks count, what else was to run is dropped. "__input__": the values are a new input.
                 "__copy__": the checkpoint is copied to a branch of its own.
             task_id: which of several waiting tasks of this node the values are from (see `get_state(config).tasks`).
+            on_busy: what is done while a run holds the thread, as of `invoke`.
 
         Returns:
             The config of the new checkpoint.
@@ -127,24 +134,40 @@ class ThreadCalls(ABC):
             InvalidUpdateError: the node is unknown or not clear, or the values do not fit the state.
             ThreadBusy: a run holds the thread.
         """
-        return self.bulk_update_state(config, [[StateUpdate(values, as_node, task_id)]])
+        return self.bulk_update_state(config, [[StateUpdate(values, as_node, task_id)]], on_busy=on_busy)
 
     async def aupdate_state(
-        self, config: Mapping[str, Any], values: Any, as_node: str | None = None, task_id: str | None = None
+        self,
+        config: Mapping[str, Any],
+        values: Any,
+        as_node: str | None = None,
+        task_id: str | None = None,
+        *,
+        on_busy: OnBusy = "reject",
     ) -> Config:
         """Async `update_state`."""
-        return await self.abulk_update_state(config, [[StateUpdate(values, as_node, task_id)]])
+        return await self.abulk_update_state(config, [[StateUpdate(values, as_node, task_id)]], on_busy=on_busy)
 
-    def bulk_update_state(self, config: Mapping[str, Any], supersteps: Sequence[Sequence[StateUpdate]]) -> Config:
+    def bulk_update_state(
+        self,
+        config: Mapping[str, Any],
+        supersteps: Sequence[Sequence[StateUpdate]],
+        *,
+        on_busy: OnBusy = "reject",
+    ) -> Config:
         """Several supersteps of updates, each with a checkpoint of its own, all of them or none. See `update_state`."""
-        call = self._edit_call(config, supersteps, ask(*self._edited(config)))
+        call = self._edit_call(config, supersteps, ask(*self._edited(config)), on_busy)
         return history.config_of(call.request.thread, self._apply(call), call.ns)
 
     async def abulk_update_state(
-        self, config: Mapping[str, Any], supersteps: Sequence[Sequence[StateUpdate]]
+        self,
+        config: Mapping[str, Any],
+        supersteps: Sequence[Sequence[StateUpdate]],
+        *,
+        on_busy: OnBusy = "reject",
     ) -> Config:
         """Async `bulk_update_state`."""
-        call = self._edit_call(config, supersteps, await aask(*self._edited(config)))
+        call = self._edit_call(config, supersteps, await aask(*self._edited(config)), on_busy)
         return history.config_of(call.request.thread, await self._aapply(call), call.ns)
 
     # --- inside -------------------------------------------------------------------------------------------------------
@@ -265,12 +288,16 @@ class ThreadCalls(ABC):
         return view.checkpointer, view.one()
 
     def _edit_call(
-        self, config: Mapping[str, Any], supersteps: Sequence[Sequence[StateUpdate]], edited: StoredCheckpoint | None
+        self,
+        config: Mapping[str, Any],
+        supersteps: Sequence[Sequence[StateUpdate]],
+        edited: StoredCheckpoint | None,
+        on_busy: OnBusy,
     ) -> Call:
         merged = self._merged(config)
         ns = namespace_of(merged)
         graph = self._graph_at(ns, edited)
-        call = make_edit(graph.program, graph.schemas, merged, supersteps, self.checkpointer)
+        call = make_edit(graph.program, graph.schemas, merged, supersteps, self.checkpointer, on_busy)
         call.program, call.ns, call.request.ns = graph.program, ns, ns
         return call
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from durable_graph.records import (
+        Beat,
         Claim,
         ClaimRequest,
         CommitItem,
@@ -47,6 +48,10 @@ class Checkpointer(Closing, ABC):
 
     one_host: bool = True
     """True when all users of the store run on one machine (memory; SQLite in WAL mode, which shares memory)."""
+
+    lease: float | None = None
+    """Seconds for which a claim is good after its owner's last sign of life. None: no leases are kept, and an owner of
+    whom nobody can see whether it lives (on another machine, in another container) is taken for alive."""
 
     @property
     @abstractmethod
@@ -87,6 +92,12 @@ class Checkpointer(Closing, ABC):
         Raises InternalError, naming thread, lane and seq, when other rows than these are in an item's places.
         Raises a StorageError when the backend fails; then items of the group may or may not have been written and
         the same items may be sent again ("already mine").
+        """
+
+    def renew(self, beats: Sequence[Beat]) -> None:
+        """Note signs of life of owners who still have their claims: each is good for `beat.lease` ms from now on.
+
+        Called only where `lease` is not None.
         """
 
     def setup(self) -> None:

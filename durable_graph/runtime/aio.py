@@ -140,13 +140,12 @@ class AsyncDriver:
                 return session.begin() if session.instant else await in_thread(session.begin)
             except ThreadBusy as busy:
                 ending = owner.ending(busy.owner)
-                if ending is None and not turns:
-                    raise
+                pause = session.patience.after(busy) if ending is None and not turns else 0.0
             if ending is not None:
                 await _settle(ending)
             else:
-                turns -= 1
-                await asyncio.sleep(0)
+                turns = max(turns - 1, 0)
+                await asyncio.sleep(pause)
 
     async def _persist(self, effect: Persist) -> Any:
         outbox = self._outbox

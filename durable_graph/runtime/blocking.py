@@ -17,6 +17,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from durable_graph.core.effects import Cancel, Emit, Flush, Launch, Load, Persist, Receive
+from durable_graph.errors import ThreadBusy
 from durable_graph.runtime import pool, private_loop
 from durable_graph.runtime.attempt import perform
 from durable_graph.runtime.deadlines import StepLimit, Watch, perform_in_time
@@ -116,9 +117,14 @@ class BlockingDriver:
     def _load(self, _: Load) -> Any:
         session = self._session
         assert session is not None  # noqa: S101 - only scripts of runs that have one load
-        stored = session.begin()
-        self._outbox = session.outbox
-        return stored
+        while True:
+            try:
+                stored = session.begin()
+            except ThreadBusy as busy:
+                time.sleep(session.patience.after(busy))
+            else:
+                self._outbox = session.outbox
+                return stored
 
     def _persist(self, effect: Persist) -> Any:
         outbox = self._outbox

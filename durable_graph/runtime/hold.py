@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from durable_graph.errors import LostLease
 from durable_graph.records import ClaimRequest, CommitItem, LaneInfo
-from durable_graph.runtime import owner
+from durable_graph.runtime import heart, owner
 
 if TYPE_CHECKING:
     from durable_graph.persistence.checkpointer import Checkpointer
@@ -69,6 +69,7 @@ class Hold:
     seq: of the newest row.   first: the newest row when the run began: what has a higher seq is this run's own.
     lanes: all lanes of the thread by number.   last: the seq of each one's newest row.
     ahead: the commits under way, each with the time it began.   over: the run was told to give the thread back.
+    durable: seq of the last row that is.   beaten: when it last gave a sign of life.   beaten_seq: `durable` then.
     inside: what graphs inside tasks write through, by namespace.   writers: who alone may write in a namespace.
     """
 
@@ -110,7 +111,8 @@ class Hold:
         self._inline = False
         self._passed: Future[None] | None = None
         self._failed: BaseException | None = None
-        self._durable = self.seq
+        self.durable = self.beaten_seq = self.seq
+        self.beaten = 0.0
 
     # --- lanes ----------------------------------------------------------------------------------------------------
 
@@ -168,7 +170,8 @@ class Hold:
         """Take the thread over, with the rows that are there, if lane `lane` has none behind `seen`."""
         rows, self.rows = tuple(self.rows), []
         lanes, self._new_lanes = tuple(self._new_lanes), []
-        return ClaimRequest(self.key, self.owner, self._epoch_seen, self.epoch, lane, seen, lanes, rows)
+        lease = int((self.checkpointer.lease or 0.0) * 1000)
+        return ClaimRequest(self.key, self.owner, self._epoch_seen, self.epoch, lane, seen, lanes, rows, lease)
 
     def claimed(self, claim: Claim | None) -> None:
         """The answer to the request.
@@ -179,7 +182,11 @@ class Hold:
         if claim is None:
             raise Raced
         self.claim = claim
-        self._durable = self.seq
+        self.durable = self.seq
+        lease = self.checkpointer.lease
+        if lease is not None:
+            self.beaten, self.beaten_seq = time.monotonic(), self.seq
+            heart.begin(self, lease)
 
     # --- commits --------------------------------------------------------------------------------------------------
 
@@ -199,7 +206,7 @@ class Hold:
                         outcome = self.checkpointer.commit((item,))[0]
                         if outcome == "stale":
                             self.settle(outcome)
-                        self._sent, self._durable = None, self.seq
+                        self._sent, self.durable = None, self.seq
                     if resent:
                         continue
                     return
@@ -292,11 +299,11 @@ class Hold:
         if outcome == "stale":
             what = (
                 f"thread {self.key!r} was taken over by another run; the last step of this one that is durable has "
-                f"seq {self._durable}"
+                f"seq {self.durable}"
             )
             self._failed = LostLease(what)
             raise self._failed
-        self._durable = self.seq
+        self.durable = self.seq
 
     def behind(self) -> Future[Outcome] | None:
         """With durability "async": start what is there. The commit to wait for before the run may go on; None when it
@@ -346,6 +353,7 @@ class Hold:
 
     def close(self) -> None:
         """The run is over, however it ended."""
+        heart.end(self.owner)
         owner.forget(self.owner)
         claim, committer = self.claim, self.committer
         if claim is None:
@@ -358,4 +366,5 @@ class Hold:
     def __del__(self) -> None:
         """A run whose event loop was closed under it never comes to its `close`; nobody shall find its thread busy."""
         if hasattr(self, "owner"):
+            heart.end(self.owner)
             owner.forget(self.owner)

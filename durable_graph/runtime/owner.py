@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from functools import cache
 from pathlib import Path
 
-__all__ = ["claim_name", "describe_owner", "end", "ending", "forget", "is_dead"]
+__all__ = ["claim_name", "describe_owner", "end", "ending", "forget", "is_dead", "is_here"]
 
 _ACTIVE: set[str] = set()
 _ENDING: dict[str, Future[None]] = {}
@@ -45,6 +45,11 @@ def end(owner: str) -> None:
 def ending(owner: str) -> Future[None] | None:
     """Done when a run of this process is over that was told to end; None for all others."""
     return _ENDING.get(owner)
+
+
+def is_here(owner: str) -> bool:
+    """Whether it is a run of this process that is not over."""
+    return owner in _ACTIVE
 
 
 def is_dead(owner: str, *, one_host: bool) -> bool:

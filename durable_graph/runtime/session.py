@@ -21,14 +21,15 @@ from durable_graph.runtime.committer import committer_for
 from durable_graph.runtime.context import CURRENT
 from durable_graph.runtime.hold import Hold
 from durable_graph.runtime.outbox import Outbox
+from durable_graph.runtime.patience import Patience
 from durable_graph.types import END, START
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from durable_graph.persistence.checkpointer import Checkpointer
-    from durable_graph.records import Address, LoadedThread, Row, StoredCheckpoint, TaskRecord
-    from durable_graph.types import Durability
+    from durable_graph.records import Address, Lease, LoadedThread, Row, StoredCheckpoint, TaskRecord
+    from durable_graph.types import Durability, OnBusy
 
 __all__ = [
     "Asking",
@@ -56,6 +57,7 @@ class Session:
 
     instant: `begin` waits for nothing.   editing: the call is an edit; find out what ran before the checkpoint.
     copying: go on on a lane of its own, beside the checkpoint.   ns: the namespace of the graph inside that is meant.
+    patience: what is done while another run holds the thread; drivers wait.
     """
 
     def __init__(
@@ -68,8 +70,10 @@ class Session:
         editing: bool = False,
         copying: bool = False,
         ns: str = "",
+        on_busy: OnBusy = "reject",
     ) -> None:
         self.checkpointer = checkpointer
+        self.patience = Patience(on_busy)
         self.key = key
         self.durability: Durability = durability
         self.instant = checkpointer.instant
@@ -177,18 +181,26 @@ class Session:
             holder = loaded.thread.owner if loaded is not None else None
             if holder is None or holder == before:
                 return loaded
-            if not owner.is_dead(holder, one_host=self.checkpointer.one_host):
-                raise self._busy(holder)
+            lease = loaded.thread.lease if loaded is not None else None
+            over = lease is not None and lease.left <= 0 and not owner.is_here(holder)
+            if not over and not owner.is_dead(holder, one_host=self.checkpointer.one_host):
+                raise self._busy(holder, lease)
             before = holder
 
-    def _busy(self, holder: str) -> ThreadBusy:
+    def _busy(self, holder: str, lease: Lease | None) -> ThreadBusy:
         inside = CURRENT.get()
         if inside is not None and inside.task.origin[0] == self.key:
             what = f"node {inside.task.name!r} called a graph on its own thread {self.key!r}, which its run holds"
             cure = "Leave the thread_id out to run it inside this run, or give it one of its own."
-            return ThreadBusy(what, owner=holder, cure=cure)
+            return ThreadBusy(what, owner=holder, own=True, cure=cure)
         what = f"thread {self.key!r} is held by another run, of {owner.describe_owner(holder)}"
-        return ThreadBusy(what, owner=holder)
+        if lease is None:
+            return ThreadBusy(what, owner=holder)
+        held, left = lease.held / 1000, lease.left / 1000
+        what += f", for {held:.1f} s; it last stored something {lease.still / 1000:.1f} s ago"
+        if left > 0:
+            what += f", and its claim ends in {left:.1f} s unless it gives a sign of life"
+        return ThreadBusy(what, owner=holder, held=held, left=left)
 
     @property
     def outbox(self) -> Outbox:

@@ -52,12 +52,12 @@ def parallel(schema=Log, /, **nodes):
 
 
 def dump(saver, key="t"):
-    """Everything a backend holds of a thread; None when it holds nothing."""
+    """Everything a backend holds of a thread but for how old its lease is; None when it holds nothing."""
     loaded = saver.load(key)
     if loaded is None:
         return None
     ranges = [RowRange(lane.lane, part, 0, 2**40) for lane in loaded.lanes for part in range(PARTS)]
-    return loaded.thread, loaded.lanes, saver.read(loaded.thread.no, ranges)
+    return loaded.thread._replace(lease=None), loaded.lanes, saver.read(loaded.thread.no, ranges)
 
 
 def main_rows(saver, key="t"):

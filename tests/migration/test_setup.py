@@ -110,7 +110,7 @@ def test_a_newer_database_is_refused_by_every_verb_and_left_untouched(tmp_path):
     before = file.read_bytes()
     saver = SqliteSaver(file)
     for verb in (saver.setup, lambda: saver.load("thread"), lambda: start(saver, key="new"), lambda: saver.read(1, [])):
-        with pytest.raises(NewerDatabaseError, match=r"9001.*0002"):
+        with pytest.raises(NewerDatabaseError, match=r"9001.*0003"):
             verb()
     assert file.read_bytes() == before
 
@@ -125,7 +125,7 @@ def test_a_version_table_without_a_version_is_corrupt(tmp_path):
 NEXT_REVISION = """
 import sqlalchemy as sa
 from alembic import op
-revision, down_revision, branch_labels, depends_on = "0003", "0002", None, None
+revision, down_revision, branch_labels, depends_on = "0004", "0003", None, None
 def upgrade():
     op.add_column("thread", sa.Column("expires", sa.BigInteger()))
     {more}
@@ -140,8 +140,8 @@ def later_version(tmp_path, monkeypatch):
     def install(more=""):
         folder = tmp_path / "revisions 100%"
         shutil.copytree(revisions, folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
-        (folder / "versions" / "0003_next.py").write_text(NEXT_REVISION.format(more=more))
-        monkeypatch.setattr(migrate, "HEAD", "0003")
+        (folder / "versions" / "0004_next.py").write_text(NEXT_REVISION.format(more=more))
+        monkeypatch.setattr(migrate, "HEAD", "0004")
         monkeypatch.setattr(migrate, "revisions", lambda: str(folder))
 
     return install
@@ -155,7 +155,7 @@ def test_an_older_database_is_upgraded_by_its_first_use(tmp_path, later_version)
     with SqliteSaver(file) as saver:
         assert saver.load("thread").thread.epoch == claim.epoch
         start(saver, key="new")
-    assert sql(file, "SELECT version_num FROM durable_graph_version") == [("0003",)]
+    assert sql(file, "SELECT version_num FROM durable_graph_version") == [("0004",)]
     assert sql(file, "SELECT expires FROM thread") == [(None,), (None,)]
 
 
@@ -217,7 +217,7 @@ UPGRADE_TOGETHER = """
 import sys
 from checkpointers import SqliteSaver
 from checkpointers.sql import migrate
-migrate.HEAD = "0003"
+migrate.HEAD = "0004"
 migrate.revisions = lambda: sys.argv[2]
 import alembic.command
 print("ready", flush=True)

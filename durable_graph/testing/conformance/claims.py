@@ -39,7 +39,7 @@ def a_claim_makes_the_thread_with_its_lanes_and_rows(backend: Backend, face: Fac
     checkpointer = backend.fresh()
     claim = start(checkpointer)
     found = loaded(face, backend.reopen(checkpointer))
-    expect("the thread", tuple(found.thread), (claim.no, "thread", claim.epoch, "first owner", "running"))
+    expect("the thread", tuple(found.thread[:5]), (claim.no, "thread", claim.epoch, "first owner", "running"))
     expect("its lanes", found.lanes, (LaneInfo(1, "", 0, 0, 1),))
     expect("the lane and its rows", (found.lane, found.rows), (1, (FIRST_ROW,)))
 

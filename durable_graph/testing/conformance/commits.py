@@ -77,7 +77,7 @@ def a_stale_item_brings_neither_lanes_nor_status(backend: Backend, face: Face) -
     expect("the outcome", checkpointer.commit([item]), ["stale"])
     found = loaded(face, checkpointer)
     expect("the lanes", found.lanes, (LaneInfo(1, "", 0, 0, 1),))
-    expect("owner and status", found.thread[3:], ("second owner", "running"))
+    expect("owner and status", found.thread[3:5], ("second owner", "running"))
 
 
 # --- sending again ---------------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def giving_back_frees_the_thread_and_keeps_the_epoch(backend: Backend, face: Fac
     checkpointer = backend.fresh()
     claim = start(checkpointer)
     expect("the outcome", checkpointer.commit([step(claim, 2, status="done")]), ["written"])
-    expect("the thread", tuple(loaded(face, checkpointer).thread), (claim.no, "thread", claim.epoch, None, "done"))
+    expect("the thread", tuple(loaded(face, checkpointer).thread[:5]), (claim.no, "thread", claim.epoch, None, "done"))
     _ = won(take_over(checkpointer, claim, seen=2))
     expect("its status when somebody has it again", loaded(face, checkpointer).thread.status, "running")
 
