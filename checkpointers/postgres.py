@@ -63,8 +63,8 @@ class PostgresSaver(PostgresUser, Checkpointer):
         prepare: bool = True,
         lease: float = LEASE_SECONDS,
     ) -> None:
-        self._use(target, schema, timeout, max_size, prepare=prepare)
-        self.lease = checked_lease(lease)
+        options = self._use(target, schema, timeout, max_size, prepare=prepare)
+        self.lease = checked_lease(options.get("lease", lease))
 
     @classmethod
     def from_conn_string(

@@ -68,8 +68,8 @@ class SqliteSaver(SqliteUser, Checkpointer):
         busy_timeout: float = 5.0,
         lease: float = LEASE_SECONDS,
     ) -> None:
-        self._use(target, synchronous, busy_timeout)
-        self.lease = checked_lease(lease)
+        options = self._use(target, synchronous, busy_timeout)
+        self.lease = checked_lease(options.get("lease", lease))
         self._token = object()
 
     @classmethod

@@ -57,7 +57,7 @@ class SqliteCache(SqliteUser, BaseCache):
     """
 
     def __init__(self, path: Target, *, synchronous: Synchronous = "NORMAL", busy_timeout: float = 5.0) -> None:
-        self._use(path, synchronous, busy_timeout)
+        _ = self._use(path, synchronous, busy_timeout)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._file!r})"

@@ -47,7 +47,7 @@ class SqliteStore(SqliteUser, RowStore):
         busy_timeout: float = 5.0,
     ) -> None:
         super().__init__(index=index, ttl=ttl)
-        self._use(target, synchronous, busy_timeout)
+        _ = self._use(target, synchronous, busy_timeout)
 
     @classmethod
     def from_conn_string(

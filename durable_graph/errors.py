@@ -47,7 +47,6 @@ Each class has a `code` (stable, greppable) and a default `cure`; the text of an
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -55,7 +54,6 @@ from durable_graph.signals import AttemptOver, GraphBubbleUp, GraphDrained, Grap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
     from typing import Self
 
 __all__ = [
@@ -270,8 +268,8 @@ class OutsideRunError(UsageError, RuntimeError):
 class ThreadBusy(UsageError):
     """Another run holds the thread.
 
-    owner: who, as it is stored.   since: when it took the thread.   until: when its claim ends unless it gives another
-    sign of life; both are None where the backend keeps no leases.   own: it is the run that made this call.
+    owner: who, as it is stored.   since: when it took the thread.   until: when its claim ends (in `left` seconds) unless
+    it gives another sign of life; None where the backend keeps no leases.   own: it is the run that made this call.
     """
 
     code = "DG208"
@@ -288,27 +286,14 @@ class ThreadBusy(UsageError):
         cure: str | None = None,
     ) -> None:
         super().__init__(what, cure=cure)
+        from datetime import UTC, datetime, timedelta
+
+        now = datetime.now(UTC)
         self.owner = owner
-        self.held = held
         self.left = left
         self.own = own
-        self._seen = time.time()
-
-    @property
-    def since(self) -> datetime | None:
-        """When its owner took the thread, by this machine's clock."""
-        return None if self.held is None else _moment(self._seen - self.held)
-
-    @property
-    def until(self) -> datetime | None:
-        """When the claim ends if its owner is dead, by this machine's clock."""
-        return None if self.left is None else _moment(self._seen + self.left)
-
-
-def _moment(seconds: float) -> datetime:
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(seconds, UTC)
+        self.since = None if held is None else now - timedelta(seconds=held)
+        self.until = None if left is None else now + timedelta(seconds=left)
 
 
 class EventLoopError(UsageError, RuntimeError):

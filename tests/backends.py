@@ -3,10 +3,12 @@
 import sqlite3
 from abc import ABC, abstractmethod
 from contextlib import closing
+from urllib.parse import urlencode
 
 from tests import postgres_server
 
 SCHEMA = "tests"
+TABLES = ("thread", "lane", "record", "lease", "item", "cache")
 
 
 class Backend(ABC):
@@ -33,6 +35,18 @@ class Backend(ABC):
         self.opened.append(checkpointer)
         return checkpointer
 
+    def url(self, **options):
+        """What another process opens the same data with."""
+        raise NotImplementedError
+
+    def select(self, text):
+        """What is in the tables, as somebody else sees it."""
+        raise NotImplementedError
+
+    def tables(self):
+        """All that is stored, table by table."""
+        return {name: self.select(f"SELECT * FROM {name} ORDER BY 1, 2, 3, 4") for name in TABLES}
+
     def close(self):
         while self.opened:
             self.opened.pop().close()
@@ -56,8 +70,10 @@ class SqliteBackend(Backend):
 
         return SqliteSaver(self.folder / "runs.db")
 
+    def url(self, **options):
+        return f"sqlite:///{self.folder}/runs.db?{urlencode(options)}"
+
     def select(self, text):
-        """What is in the tables, as somebody else sees it."""
         with closing(sqlite3.connect(self.folder / "runs.db")) as connection:
             return connection.execute(text).fetchall()
 
@@ -75,8 +91,10 @@ class PostgresBackend(Backend):
             PostgresBackend.kept.setup()
         return PostgresSaver(postgres_server.dsn(), schema=SCHEMA)
 
+    def url(self, **options):
+        return postgres_server.url(schema=SCHEMA, **options)
+
     def select(self, text):
-        """What is in the tables, as somebody else sees it."""
         import psycopg
 
         with psycopg.connect(postgres_server.dsn(), options=f"-c search_path={SCHEMA}") as connection:

@@ -18,6 +18,7 @@ from contextlib import suppress
 from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlencode
 
 DSN = "DURABLE_GRAPH_TEST_DSN"
 """The environment variable with the DSN of a server that runs already; child processes of tests find theirs here."""
@@ -153,6 +154,12 @@ def dsn():
         atexit.register(_end, keeper)
         os.environ[DSN] = found
     return os.environ[DSN]
+
+
+def url(**options):
+    """The same as a URL, with options of ours."""
+    host, port, user, database = (part.partition("=")[2] for part in dsn().split())
+    return f"postgresql://{user}@/{database}?{urlencode({'host': host, 'port': port, **options})}"
 
 
 def empty(schema):

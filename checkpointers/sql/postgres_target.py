@@ -32,7 +32,7 @@ __all__ = ["OPTIONS", "SCHEMA", "Place", "checked_schema", "find_database"]
 
 SCHEMA: Final = "durable_graph"
 """The schema that holds our tables where nobody names another one."""
-OPTIONS: Final = ("schema", "timeout", "prepare", "max_size")
+OPTIONS: Final = ("schema", "timeout", "prepare", "max_size", "lease")
 """What a URL may say of us, beside what libpq understands."""
 
 _EXAMPLES: Final = (

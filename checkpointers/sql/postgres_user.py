@@ -28,8 +28,11 @@ class PostgresUser(User[PostgresDatabase]):
     _place: Place
     _max_size: int
 
-    def _use(self, target: Target, schema: str, timeout: float, max_size: int | None, *, prepare: bool) -> None:
-        """Note the database and its options; those of a URL win, and a pool's size is ours where nobody says another.
+    def _use(
+        self, target: Target, schema: str, timeout: float, max_size: int | None, *, prepare: bool
+    ) -> dict[str, str]:
+        """Note the database and its options; those of a URL win, and are given back. A pool's size is ours where nobody
+        says another.
 
         Raises:
             InvalidConfigError: the target names no Postgres database, or an option is wrong.
@@ -42,6 +45,7 @@ class PostgresUser(User[PostgresDatabase]):
         )
         self._patience = _number("timeout", options.get("timeout", str(timeout)), least=0.0)
         self._max_size = int(_number("max_size", options.get("max_size", str(MAX_SIZE)), least=1.0))
+        return options
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} on {self._place.where}>"

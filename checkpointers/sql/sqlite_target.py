@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OPTIONS", "checked_synchronous", "checked_timeout", "find_file"]
 
-OPTIONS: Final = ("synchronous", "busy_timeout")
+OPTIONS: Final = ("synchronous", "busy_timeout", "lease")
 _EXAMPLES: Final = 'Write "runs.db", "sqlite:///runs.db", "sqlite:////var/lib/app/runs.db" or ":memory:".'
 _DATABASES: Final = "PRAGMA database_list"
 

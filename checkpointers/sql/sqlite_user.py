@@ -24,8 +24,8 @@ class SqliteUser(User[SqliteDatabase]):
     _file: str
     _synchronous: Synchronous
 
-    def _use(self, target: Target, synchronous: Synchronous, busy_timeout: float) -> None:
-        """Note the file and its options; those of a URL win.
+    def _use(self, target: Target, synchronous: Synchronous, busy_timeout: float) -> dict[str, str]:
+        """Note the file and its options; those of a URL win, and are given back.
 
         Raises:
             InvalidConfigError: the target names no SQLite database, or an option is wrong.
@@ -33,6 +33,7 @@ class SqliteUser(User[SqliteDatabase]):
         self._file, options = find_file(target)
         self._synchronous = checked_synchronous(options.get("synchronous", synchronous))
         self._patience = checked_timeout(options.get("busy_timeout", busy_timeout))
+        return options
 
     @override
     def _attach(self) -> SqliteDatabase:

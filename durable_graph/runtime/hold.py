@@ -170,8 +170,9 @@ class Hold:
         """Take the thread over, with the rows that are there, if lane `lane` has none behind `seen`."""
         rows, self.rows = tuple(self.rows), []
         lanes, self._new_lanes = tuple(self._new_lanes), []
-        lease = int((self.checkpointer.lease or 0.0) * 1000)
-        return ClaimRequest(self.key, self.owner, self._epoch_seen, self.epoch, lane, seen, lanes, rows, lease)
+        request = ClaimRequest(self.key, self.owner, self._epoch_seen, self.epoch, lane, seen, lanes, rows)
+        lease = self.checkpointer.lease
+        return request if lease is None else request._replace(lease=int(lease * 1000))
 
     def claimed(self, claim: Claim | None) -> None:
         """The answer to the request.

@@ -22,7 +22,7 @@ from durable_graph.records import BASE, MAIN, RowRange
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from durable_graph.records import Claim, ClaimRequest, CommitItem, LoadedThread, Outcome, Row, ThreadInfo
+    from durable_graph.records import Beat, Claim, ClaimRequest, CommitItem, LoadedThread, Outcome, Row, ThreadInfo
 
 __all__ = ["EVERYTHING", "LIFE", "WRITES", "Crashed", "Life", "WatchedCheckpointer", "kill_this_process"]
 
@@ -204,6 +204,12 @@ class WatchedCheckpointer(Checkpointer):
             self._keep(request.key, request.rows, f"claim {nth}")
         self._life.after("claim", nth)
         return claim
+
+    @override
+    def renew(self, beats: Sequence[Beat]) -> None:
+        """No point to crash at: nothing a run does depends on when it gives signs of life."""
+        self._life.check()
+        self._inner.renew(beats)
 
     @override
     def commit(self, items: Sequence[CommitItem]) -> list[Outcome]:

@@ -11,7 +11,7 @@ from durable_graph.errors import InvalidConfigError
 from durable_graph.testing import conformance
 from durable_graph.testing.conformance.promise import promise
 from durable_graph.testing.life import Life, WatchedCheckpointer
-from tests.conformance.broken import BROKEN, OnDisk, Sound
+from tests.conformance.broken import BROKEN, Leased, OnDisk, Sound
 from tests.postgres_server import open_postgres
 
 
@@ -31,7 +31,7 @@ OURS = (
     conformance.Backend("memory", {"survives_fork"}),
     conformance.Backend(sqlite_file, conformance.CAPABILITIES),
     conformance.Backend(open_postgres, conformance.CAPABILITIES, name="postgres"),
-    conformance.Backend(sqlite_in_memory, {"survives_fork"}),
+    conformance.Backend(sqlite_in_memory, {"survives_fork", "leases"}),
     conformance.Backend(watched, {"survives_fork"}),
 )
 
@@ -44,9 +44,8 @@ def test_our_backends_keep_every_promise(case):
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_backend_that_breaks_one_promise_breaks_exactly_that_one(name):
     broken = BROKEN[name]
-    capabilities = {"survives_fork"} if issubclass(broken, Sound) else conformance.CAPABILITIES
     lines = []
-    backend = conformance.Backend(broken, capabilities)
+    backend = conformance.Backend(broken, broken.offers)
     report = conformance.check(backend, faces=[conformance.SYNC], report=lines.append)
     assert report.broken == (name,), report.check()
     assert not report.ok
@@ -59,9 +58,9 @@ def test_every_promise_has_a_backend_that_breaks_it():
     assert BROKEN.keys() == conformance.PROMISES.keys()
 
 
-@pytest.mark.parametrize(("sound", "capabilities"), [(Sound, {"survives_fork"}), (OnDisk, conformance.CAPABILITIES)])
-def test_without_their_faults_these_backends_keep_every_promise(sound, capabilities):
-    backend = conformance.Backend(sound, capabilities)
+@pytest.mark.parametrize("sound", [Sound, Leased, OnDisk])
+def test_without_their_faults_these_backends_keep_every_promise(sound):
+    backend = conformance.Backend(sound, sound.offers)
     conformance.check(backend, faces=[conformance.SYNC], report=None).check()
 
 
@@ -89,10 +88,10 @@ def test_promises_that_need_a_capability_are_left_out_without_it_and_listed():
     lines = []
     report = conformance.check(OURS[0], faces=[conformance.SYNC], report=lines.append)
     left_out = {one.name for one in report.left_out}
-    assert left_out == {one.name for one in conformance.PROMISES.values() if "durable" in one.needs}
+    assert left_out == {one.name for one in conformance.PROMISES.values() if one.needs & {"durable", "leases"}}
     assert left_out.isdisjoint(one.name for one in conformance.promises(OURS[0]))
     assert sum(line.startswith("ok") for line in lines) == len(conformance.promises(OURS[0]))
-    assert sum(line.startswith("-") and "needs durable" in line for line in lines) == len(left_out) > 0
+    assert sum(line.startswith("-") and "needs " in line for line in lines) == len(left_out) > 0
     assert (
         lines[-1] == f"memory: {len(report.results)} of {len(report.results)} promises kept, {len(left_out)} not given"
     )
