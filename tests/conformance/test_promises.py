@@ -11,7 +11,8 @@ from durable_graph.errors import InvalidConfigError
 from durable_graph.testing import conformance
 from durable_graph.testing.conformance.promise import promise
 from durable_graph.testing.life import Life, WatchedCheckpointer
-from tests.conformance.broken import BROKEN, Leased, OnDisk, Sound
+from tests.conformance.broken import BROKEN, OnDisk, Sound
+from tests.conformance.broken_leases import Leased
 from tests.postgres_server import open_postgres
 
 

@@ -20,11 +20,13 @@ import pytest
 
 import durable_graph
 import durable_graph.agents.middleware
+from checkpointers.fencing import LEASE_SECONDS
+from checkpointers.sql.postgres_target import SCHEMA
 from durable_graph import END, START, StateGraph, errors
 from durable_graph.cli import COMMANDS, main
 from durable_graph.runtime.config import DEFAULT_RECURSION_LIMIT
 from durable_graph.runtime.hold import BEHIND, BEHIND_SECONDS
-from durable_graph.types import StreamMode
+from durable_graph.types import OnBusy, StreamMode
 from tests.sources import PACKAGES, ROOT, files, modules, place, python, tree
 
 README = (ROOT / "README.md").read_text("utf-8")
@@ -123,6 +125,9 @@ def test_the_imports_for_people_who_move_over_work():
 
 def test_figures_and_names_of_the_readme_are_those_of_the_code():
     assert f"default {DEFAULT_RECURSION_LIMIT:,}" in README
+    assert f"is good for {LEASE_SECONDS:.0f} seconds" in README
+    assert f"`{SCHEMA}` unless you name another" in README
+    assert set(re.findall(r'^\| `"(\w+)"` \|', README, re.MULTILINE)) == set(OnBusy.__args__)
     assert f"at most {BEHIND} checkpoints or {BEHIND_SECONDS * 1000:.0f} ms behind" in README
     (modes,) = re.findall(r"The modes are (.*?); a list", README, re.DOTALL)
     assert set(re.findall(r"`(\w+)`", modes)) == set(StreamMode.__args__)
@@ -137,9 +142,9 @@ def test_what_is_not_there_yet_is_not_there():
     assert not hasattr(graph, "astream_events"), "astream_events exists: take it out of the list"
     assert "to-do lists" in missing
     assert "TodoListMiddleware" not in durable_graph.agents.middleware.__all__
-    assert "Postgres" in missing
-    schemes = {found.name for found in importlib.metadata.entry_points(group="durable_graph.checkpointers")}
-    assert schemes == {"memory", "sqlite"}, "Postgres exists: take it out of the list"
+    assert "`graph.submit`, `graph.work`, `recover`" in missing
+    for method in ("submit", "work", "recover"):
+        assert not hasattr(graph, method), f"{method} exists: take it out of the list"
     assert "Deleting threads (`checkpointer.threads()` lists them)" in missing
     assert graph.checkpointer.threads() == []
     assert not hasattr(graph.checkpointer, "delete_thread"), "threads can be deleted: take it out of the list"
