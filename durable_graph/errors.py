@@ -268,8 +268,8 @@ class OutsideRunError(UsageError, RuntimeError):
 class ThreadBusy(UsageError):
     """Another run holds the thread.
 
-    owner: who, as it is stored.   since: when it took the thread.   until: when its claim ends (in `left` seconds) if it
-    gives no other sign of life; None where the backend keeps no leases.   own: it is the run that made this call.
+    owner: who, as it is stored.   since: when it took the thread.   until: when its claim ends (in `left` seconds) if
+    there is no other sign of life; None where the backend keeps no leases.   own: it is the run that made this call.
     """
 
     code = "DG208"

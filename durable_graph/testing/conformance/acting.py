@@ -25,6 +25,7 @@ __all__ = [
     "Async",
     "Face",
     "Sync",
+    "check",
     "create",
     "expect",
     "loaded",
@@ -152,6 +153,16 @@ def expect(what: str, seen: object, wanted: object) -> None:
     """
     if seen != wanted:
         raise AssertionError(f"{what}: {shortened(seen, 300)} instead of {shortened(wanted, 300)}")
+
+
+def check(what: str, seen: object) -> None:
+    """Say what does not hold.
+
+    Raises:
+        AssertionError: it does not.
+    """
+    if not seen:
+        raise AssertionError(f"this is not so: {what}")
 
 
 def refusal(call: Callable[[], object]) -> str:

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from durable_graph.records import Beat
-from durable_graph.testing.conformance.acting import create, expect, loaded, start, step, take_over, won
+from durable_graph.testing.conformance.acting import check, create, expect, loaded, start, step, take_over, won
 from durable_graph.testing.conformance.promise import promise
 
 if TYPE_CHECKING:
@@ -27,16 +27,6 @@ def _lease(face: Face, checkpointer: Checkpointer) -> Lease:
     if found is None:
         raise AssertionError("a thread that somebody holds has no lease")
     return found
-
-
-def check(what: str, seen: object) -> None:
-    """Say what does not hold.
-
-    Raises:
-        AssertionError: it does not.
-    """
-    if not seen:
-        raise AssertionError(f"this is not so: {what}")
 
 
 @promise("leases")
