@@ -237,6 +237,7 @@ async def ainside(
     calls = None if call.own else nest.calls  # a stream may stand still for as long as its reader likes
     if calls is not None:
         calls.begin()
+        await asyncio.sleep(0)  # those that are called with it begin too, before this one can end the node
     try:  # not `apassing`: an async generator more costs each level 20 calls
         async for events in running:
             if shown := _relayed(nest, call, events):

@@ -10,7 +10,8 @@ for which checkpoint of the graph above it runs (its owner), so that
 
 A task may run several graphs. Each call has a number, in the order in which they come: "research", "research:+1". When
 the task runs again they may come in another order (who is first depends on the network, say), so a call that was made
-before is then known by its graph and its input; by its place, where it has another input than it had.
+before is then known by its graph and its input; by its place, where it has another input than it had. Of several at
+once the place says nothing (one may never have come to be stored), unless an edit changed what they are called with.
 """
 
 from __future__ import annotations
@@ -100,7 +101,8 @@ class GraphCalls:
             free = [number for number in sorted(self._known) if number not in self._taken]
             equal = [number for number in free if self._known[number].values[OWNER][_DIGEST:] == [digest]]
             here = len(self._taken)  # its place, where calls come in the order in which they came
-            found = equal[:1] or ([here] if here in free else [])
+            by_place = here in free and (self._running <= 1 or session.edited)
+            found = equal[:1] or ([here] if by_place else [])
             if not found:
                 return self.next()
             self._taken.add(found[0])
@@ -188,6 +190,11 @@ class NestedSession:
             self.ns = calls.next()
         self._tell()
         self.instant = self.checkpointer.instant or not (self._read_first or self.ns in run.directed or self._pin)
+
+    @property
+    def edited(self) -> bool:
+        """Whether somebody edited the checkpoint of the task while the graph waited."""
+        return self._run.edited
 
     @property
     def owner(self) -> tuple[int, int]:

@@ -351,9 +351,10 @@ def test_a_graph_that_runs_on_when_its_node_is_tried_again_does_not_disturb_the_
 @DURABILITIES
 def test_a_graph_that_runs_on_when_the_run_has_failed_stores_nothing_more(backend, durability):
     marks, saver = Marks(), backend.make()
+    failed = asyncio.Event()
 
     async def slow(state):
-        await asyncio.sleep(0.05)
+        await failed.wait()
         marks("slow")
         return {"log": ["slow"]}
 
@@ -373,6 +374,7 @@ def test_a_graph_that_runs_on_when_the_run_has_failed_stores_nothing_more(backen
         with pytest.raises(ValueError, match="no"):
             await graph.ainvoke({"log": []}, CFG, durability=durability)
         before = dump(saver)
+        failed.set()
         await asyncio.sleep(0.1)
         assert marks.seen == ["slow"]
         assert dump(saver) == before

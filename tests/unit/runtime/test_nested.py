@@ -53,6 +53,8 @@ def stored(number, digest):
 class Session:
     """What `GraphCalls` asks of a session."""
 
+    edited = False
+
     def __init__(self, *digests):
         self.hold = self
         self.known = {call_namespace("n", number): stored(number, digest) for number, digest in enumerate(digests)}
@@ -87,6 +89,22 @@ def test_a_call_with_another_input_is_known_by_its_place():
 def test_a_call_that_is_in_nobodys_place_begins_anew():
     calls, session = GraphCalls("n"), Session(b"a", b"b")
     assert [calls.place(digest, session) for digest in (b"b", b"x", b"a")] == ["n:+1", "n:+2", "n"]
+
+
+def test_of_several_calls_at_once_the_place_says_nothing():
+    """The one that comes first now may never have come to be stored; it must not get what another one was answered."""
+    calls, session = GraphCalls("n"), Session(b"a", b"b")
+    for _ in range(3):
+        calls.begin()
+    assert [calls.place(digest, session) for digest in (b"x", b"a", b"b")] == ["n:+2", "n", "n:+1"]
+
+
+def test_an_edit_may_have_changed_what_several_calls_at_once_are_called_with():
+    calls, session = GraphCalls("n"), Session(b"a", b"b")
+    session.edited = True
+    for _ in range(2):
+        calls.begin()
+    assert [calls.place(digest, session) for digest in (b"x", b"y")] == ["n", "n:+1"]
 
 
 def test_numbers_are_given_once_however_many_os_threads_call():
