@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from typing_extensions import override
 
 from checkpointers.sql.sqlite_user import SqliteUser
-from checkpointers.sql.store import SqliteRows
+from checkpointers.sql.store import TableRows
+from checkpointers.sql.store_statements import SQLITE, SWEEP, SWEEP_VECTORS
 from durable_graph.stores.base import RowStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import sqlite3
+    from collections.abc import Callable, Generator, Iterable
 
     from checkpointers.sql.sqlite_database import Synchronous
     from checkpointers.sql.sqlite_target import Target
@@ -67,11 +69,40 @@ class SqliteStore(SqliteUser, RowStore):
 
     @override
     def read(self, work: Callable[[Rows], T]) -> T:
-        return (self._database or self._open()).read(lambda connection: work(SqliteRows(connection)), self._patience)
+        return (self._database or self._open()).read(lambda connection: work(_SqliteRows(connection)), self._patience)
 
     @override
     def write(self, work: Callable[[Rows], T]) -> T:
-        return (self._database or self._open()).write(lambda connection: work(SqliteRows(connection)), self._patience)
+        return (self._database or self._open()).write(lambda connection: work(_SqliteRows(connection)), self._patience)
 
 
 AsyncSqliteStore = SqliteStore
+
+
+class _SqliteRows(TableRows):
+    """The rows as one transaction of the connection sees them."""
+
+    sql = SQLITE
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._execute = connection.execute
+
+    @override
+    def _run(self, statement: str, values: Iterable[Any]) -> sqlite3.Cursor:
+        return self._execute(statement, tuple(values))
+
+    @override
+    def _each(self, statement: str, values: Iterable[Any]) -> Generator[tuple[Any, ...], None, None]:
+        cursor = self._run(statement, values)
+        try:
+            yield from cursor
+        finally:
+            cursor.close()  # or it would go on reading after the transaction
+
+    def hold(self, places: object) -> None:
+        """Nothing to do: who writes is alone from the transaction's first statement on."""
+
+    @override
+    def sweep(self, now: int) -> int:
+        self._run(SWEEP_VECTORS, (now,))
+        return self._run(SWEEP, (now,)).rowcount

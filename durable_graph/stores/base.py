@@ -278,7 +278,7 @@ class RowStore(BaseStore):
         if not plan.count:
             return []
         if plan.writes:
-            done = self.write(self._sweeping(plan.perform) if self._sweep_is_due() else plan.perform)
+            done = self.write(self._and_sweeping(plan.perform) if self._sweep_is_due() else plan.perform)
         else:
             done = self.read(plan.perform)
         if done.to_refresh:
@@ -294,9 +294,10 @@ class RowStore(BaseStore):
         return True
 
     @staticmethod
-    def _sweeping(perform: Callable[[Rows], Performed]) -> Callable[[Rows], Performed]:
-        def sweep_and_perform(rows: Rows) -> Performed:
-            rows.sweep(now())
-            return perform(rows)
+    def _and_sweeping(perform: Callable[[Rows], Performed]) -> Callable[[Rows], Performed]:
+        def perform_and_sweep(rows: Rows) -> Performed:
+            done = perform(rows)
+            rows.sweep(now())  # last: it takes what it can get, and holds up nobody whom `perform` waits for
+            return done
 
-        return sweep_and_perform
+        return perform_and_sweep

@@ -7,7 +7,7 @@ import threading
 import time
 import weakref
 from bisect import bisect_left, insort
-from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from typing_extensions import override
 
@@ -18,12 +18,11 @@ if TYPE_CHECKING:
 
     from durable_graph.stores.embedding import IndexConfig
     from durable_graph.stores.lifetimes import TTLConfig
-    from durable_graph.stores.rows import Rows, StoredItem
+    from durable_graph.stores.rows import Place, Rows, StoredItem
 
 __all__ = ["InMemoryStore"]
 
 T = TypeVar("T")
-_Place: TypeAlias = tuple[tuple[str, ...], str]
 
 
 class InMemoryStore(RowStore):
@@ -64,9 +63,9 @@ class _MemoryRows:
     """Rows by place, and the places in order."""
 
     def __init__(self) -> None:
-        self._items: dict[_Place, StoredItem] = {}
-        self._vectors: dict[_Place, tuple[bytes, ...]] = {}
-        self._order: list[_Place] = []
+        self._items: dict[Place, StoredItem] = {}
+        self._vectors: dict[Place, tuple[bytes, ...]] = {}
+        self._order: list[Place] = []
 
     def find(self, namespace: tuple[str, ...], key: str, now: int) -> StoredItem | None:
         row = self._items.get((namespace, key))
@@ -95,7 +94,7 @@ class _MemoryRows:
                 last = namespace
                 yield namespace
 
-    def _below(self, prefix: tuple[str, ...]) -> Iterator[_Place]:
+    def _below(self, prefix: tuple[str, ...]) -> Iterator[Place]:
         """The places whose namespace begins with the prefix, as they are now: they stand together."""
         start = bisect_left(self._order, (prefix, ""))
         for index in range(start, len(self._order)):
@@ -103,6 +102,9 @@ class _MemoryRows:
             if place[0][: len(prefix)] != prefix:
                 return
             yield place
+
+    def hold(self, places: object) -> None:
+        """Nothing to do: the store's lock is held."""
 
     def put(self, row: StoredItem, vectors: Sequence[bytes]) -> None:
         place = (row.namespace, row.key)

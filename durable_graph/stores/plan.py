@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from contextlib import closing
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from durable_graph.errors import DurableGraphError, InvalidConfigError, UnserializableValueError, shortened
 from durable_graph.persistence.codec import CODEC
@@ -34,11 +34,9 @@ if TYPE_CHECKING:
 
     from durable_graph.stores.embedding import Index
     from durable_graph.stores.lifetimes import Lifetimes
-    from durable_graph.stores.rows import Rows
+    from durable_graph.stores.rows import Place, Rows
 
 __all__ = ["Performed", "Plan"]
-
-Place: TypeAlias = tuple[tuple[str, ...], str]
 
 _NO_INDEX: Final = 'Give the store an index: InMemoryStore(index={"dims": 1536, "embed": embed}).'
 
@@ -52,7 +50,7 @@ class _Put(NamedTuple):
 
 
 class Performed(NamedTuple):
-    """What a batch gave. to_refresh: places that were read and whose time begins anew."""
+    """What a batch gave. to_refresh: places that were read and whose time begins anew, in order."""
 
     results: list[Any]
     to_refresh: list[Place]
@@ -158,13 +156,17 @@ class Plan:
 
     def perform(self, rows: Rows) -> Performed:
         """Do it, inside one transaction of the backend. May be called again when that is undone."""
+        places = sorted(self._puts)  # everybody changes rows in this order, so that no two wait for each other
+        if places:
+            rows.hold(None if self._reads else places)
         moment = now()
         results: list[Any] = [None] * self.count
         to_refresh: dict[Place, None] = {}
         for position, op in self._reads:
             results[position], shown = self._read(rows, op, moment)
             to_refresh |= dict.fromkeys((row.namespace, row.key) for row in shown if row.ttl is not None)
-        for (namespace, key), put in self._puts.items():
+        for namespace, key in places:
+            put = self._puts[namespace, key]
             if put.value is None:
                 rows.delete(namespace, key)
                 continue
@@ -173,7 +175,7 @@ class Plan:
             expires = None if put.ttl is None else moment + put.ttl
             row = StoredItem(namespace, key, put.value, created, max(moment, created), expires, put.ttl)
             rows.put(row, [self.vectors.documents[text] for text in put.texts])
-        return Performed(results, list(to_refresh))
+        return Performed(results, sorted(to_refresh))
 
     def _read(self, rows: Rows, op: GetOp | SearchOp | ListNamespacesOp, moment: int) -> tuple[Any, list[StoredItem]]:
         """What one operation gives, and the rows whose time begins anew if they have one."""

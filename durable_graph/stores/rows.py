@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Collection, Generator, Sequence
 
-__all__ = ["Rows", "StoredItem"]
+__all__ = ["Place", "Rows", "StoredItem"]
+
+Place: TypeAlias = tuple[tuple[str, ...], str]
+"""A namespace and a key in it."""
 
 
 class StoredItem(NamedTuple):
@@ -50,6 +53,13 @@ class Rows(Protocol):
         """The namespaces with rows that begin with `head` and end with `tail`, once each and in order.
 
         Head and tail may overlap in a namespace.
+        """
+        ...
+
+    def hold(self, places: Collection[Place] | None) -> None:
+        """Before all else in a transaction that puts or deletes: let nobody else do so at these places until it ends.
+
+        None: at no place at all, since this transaction reads too, and what it reads is one state.
         """
         ...
 

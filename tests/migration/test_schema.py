@@ -160,11 +160,15 @@ def test_reading_never_scans_a_table(tmp_path, name, values, index):
 
 
 def whole_store_statements():
-    parts = {"CONTAINS", "ENDS_WITH", "IN_ORDER", "NAMESPACES_IN_ORDER"}
-    found = {name: getattr(store_statements, name) for name in store_statements.__all__ if name not in parts}
-    found["SCAN"] += store_statements.CONTAINS * 2 + store_statements.IN_ORDER
-    found["NAMESPACES"] += store_statements.ENDS_WITH + store_statements.NAMESPACES_IN_ORDER
-    return found
+    texts = store_statements.SQLITE
+    found = texts._asdict()
+    del found["contains"], found["ends_with"]
+    return found | {
+        "scan": texts.scanning(2),
+        "namespaces": texts.listing(tail=True),
+        "sweep": store_statements.SWEEP,
+        "sweep_vectors": store_statements.SWEEP_VECTORS,
+    }
 
 
 @pytest.mark.parametrize("name", sorted(whole_store_statements()))
@@ -177,14 +181,14 @@ def test_no_statement_of_a_store_scans_or_sorts_a_table(tmp_path, name):
     assert not any(step.startswith("SCAN") or "TEMP B-TREE" in step for step in plan), plan
 
 
-@pytest.mark.parametrize(("name", "table"), [("PUT", tables.item), ("PUT_VECTOR", tables.vector)])
+@pytest.mark.parametrize(("name", "table"), [("put", tables.item), ("put_vector", tables.vector)])
 def test_each_insert_of_a_store_fills_every_column_in_order(name, table):
-    columns = re.search(r"INSERT INTO (\w+) \(([^)]*)\)", getattr(store_statements, name))
+    columns = re.search(r"INSERT INTO (\w+) \(([^)]*)\)", getattr(store_statements.SQLITE, name))
     assert columns.group(1) == table.name
     assert columns.group(2).split(", ") == list(table.c.keys())
 
 
-@pytest.mark.parametrize("name", ["FIND", "SCAN"])
+@pytest.mark.parametrize("name", ["find", "scan"])
 def test_what_a_store_reads_is_every_column_in_order(name):
-    columns = re.search(r"SELECT (.*) FROM item", getattr(store_statements, name))
+    columns = re.search(r"SELECT (.*) FROM item", getattr(store_statements.SQLITE, name))
     assert columns.group(1).split(", ") == list(tables.item.c.keys())

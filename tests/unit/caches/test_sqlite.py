@@ -9,6 +9,7 @@ import pytest
 
 from checkpointers import SqliteCache, SqliteSaver
 from checkpointers.sql import cache_statements, statements, tables
+from checkpointers.sql.sealing import sealed
 from durable_graph.errors import (
     CorruptDataError,
     DatabaseLockedError,
@@ -176,12 +177,8 @@ def test_a_damaged_row_is_an_error_that_names_the_place_and_not_a_miss(file, cac
 
 
 def test_a_row_of_a_newer_format_is_refused(file, cache):
-    from checkpointers import sqlite_cache
-
     cache.set({PLACE: ("text", None)})
-    data = b"\x05later"
-    value = sqlite_cache._HEAD.pack(2, sqlite_cache._digest(PLACE, 2, data)) + data
-    sql(file, "UPDATE cache SET value = ?", value)
+    sql(file, "UPDATE cache SET value = ?", sealed(PLACE, b"\x05later", row_format=2))
     with pytest.raises(NewerDatabaseError, match=r"'key'.*format 2"):
         cache.get([PLACE])
 
