@@ -16,17 +16,22 @@ from durable_graph.lazy_names import lazy
 if TYPE_CHECKING:
     from checkpointers.memory import InMemorySaver, MemorySaver
     from checkpointers.postgres import AsyncPostgresSaver, PostgresSaver
+    from checkpointers.postgres_cache import PostgresCache
+    from checkpointers.postgres_store import AsyncPostgresStore, PostgresStore
     from checkpointers.sqlite import AsyncSqliteSaver, SqliteSaver
     from checkpointers.sqlite_cache import SqliteCache
     from checkpointers.sqlite_store import AsyncSqliteStore, SqliteStore
 
 __all__ = [
     "AsyncPostgresSaver",
+    "AsyncPostgresStore",
     "AsyncSqliteSaver",
     "AsyncSqliteStore",
     "InMemorySaver",
     "MemorySaver",
+    "PostgresCache",
     "PostgresSaver",
+    "PostgresStore",
     "SqliteCache",
     "SqliteSaver",
     "SqliteStore",
@@ -34,11 +39,14 @@ __all__ = [
 
 _HOMES: Final[dict[str, str]] = {
     "AsyncPostgresSaver": ".postgres",
+    "AsyncPostgresStore": ".postgres_store",
     "AsyncSqliteSaver": ".sqlite",
     "AsyncSqliteStore": ".sqlite_store",
     "InMemorySaver": ".memory",
     "MemorySaver": ".memory",
+    "PostgresCache": ".postgres_cache",
     "PostgresSaver": ".postgres",
+    "PostgresStore": ".postgres_store",
     "SqliteCache": ".sqlite_cache",
     "SqliteSaver": ".sqlite",
     "SqliteStore": ".sqlite_store",

@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 
 from tests import postgres_server
 
-SCHEMA = "tests"
 TABLES = ("thread", "lane", "record", "lease", "item", "cache")
 
 
@@ -79,32 +78,24 @@ class SqliteBackend(Backend):
 
 
 class PostgresBackend(Backend):
-    """A schema of this process's server. All tests use it in turn: making its tables takes longer than most of them."""
-
-    kept = None
+    """A schema of this process's server, which all tests use in turn."""
 
     def open(self):
         from checkpointers import PostgresSaver
 
-        if PostgresBackend.kept is None:  # one more user, so that the sessions stay open between tests
-            PostgresBackend.kept = PostgresSaver(postgres_server.dsn(), schema=SCHEMA)
-            PostgresBackend.kept.setup()
-        return PostgresSaver(postgres_server.dsn(), schema=SCHEMA)
+        return PostgresSaver(**postgres_server.ready())
 
     def url(self, **options):
-        return postgres_server.url(schema=SCHEMA, **options)
+        return postgres_server.url(schema=postgres_server.SCHEMA, **options)
 
     def select(self, text):
-        import psycopg
-
-        with psycopg.connect(postgres_server.dsn(), options=f"-c search_path={SCHEMA}") as connection:
-            return connection.execute(text).fetchall()
+        return postgres_server.select(text)
 
     def close(self):
         opened = bool(self.opened)
         super().close()
         if opened:
-            postgres_server.empty(SCHEMA)
+            postgres_server.empty()
 
 
 BACKENDS = {"memory": MemoryBackend, "sqlite": SqliteBackend, "postgres": PostgresBackend}

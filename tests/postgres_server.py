@@ -23,6 +23,11 @@ from urllib.parse import urlencode
 DSN = "DURABLE_GRAPH_TEST_DSN"
 """The environment variable with the DSN of a server that runs already; child processes of tests find theirs here."""
 
+SCHEMA = "tests"
+"""The schema of the tables that all tests use."""
+
+_kept = []
+
 SETTINGS = {
     "fsync": "off",  # no test cuts the power
     "synchronous_commit": "off",
@@ -162,13 +167,38 @@ def url(**options):
     return f"postgresql://{user}@/{database}?{urlencode({'host': host, 'port': port, **options})}"
 
 
-def empty(schema):
-    """Remove all that is in the tables of a schema."""
+def ready():
+    """Make the tables that all tests use in turn, since that takes longer than most tests; answers where they are."""
+    if not _kept:  # one more user, so that the sessions stay open between tests
+        from checkpointers import PostgresSaver
+
+        _kept.append(PostgresSaver(dsn(), schema=SCHEMA))
+        _kept[0].setup()
+    return {"target": dsn(), "schema": SCHEMA}
+
+
+def empty():
+    """Remove all that is in those tables."""
     import psycopg
 
     tables = ("thread", "lane", "lease", "record", "item", "vector", "cache")
     with psycopg.connect(dsn(), autocommit=True) as connection:
-        connection.execute("; ".join(f"DELETE FROM {schema}.{table}" for table in tables))
+        connection.execute("; ".join(f"DELETE FROM {SCHEMA}.{table}" for table in tables))
+
+
+def select(text, *values):
+    """What a statement finds in those tables, as somebody else sees it; what it changes is kept."""
+    import psycopg
+
+    with psycopg.connect(dsn(), options=f"-c search_path={SCHEMA}", autocommit=True) as connection:
+        cursor = connection.execute(text, values or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+def end_sessions():
+    """End all sessions of others, as a restart of the server does; those that end are gone when this returns."""
+    others = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+    select(f"SELECT pg_terminate_backend(pid, 5000) {others}")
 
 
 def open_postgres(folder):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from typing_extensions import override
 
@@ -12,12 +12,24 @@ from checkpointers.sql.sharing import User
 from durable_graph.errors import InvalidConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from checkpointers.sql.postgres_database import Connection
     from checkpointers.sql.postgres_target import Place, Target
 
 __all__ = ["MAX_SIZE", "PostgresUser"]
 
+T = TypeVar("T")
+
 MAX_SIZE: Final = 10
 """Sessions that read, at the most, where nobody says how many."""
+_LOCK_WAIT: Final = 1.0
+"""Seconds for which one attempt waits for a lock. Between two attempts others of this process have their turn."""
+_WAITING: Final = "SELECT set_config('lock_timeout', %s, true)"
+_WRITING: Final = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
+"""Whatever the server's default is: what is read after a lock was granted is what its last holder left."""
+_READING: Final = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+"""All that is read is of one state."""
 _SWITCH: Final = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
 
 
@@ -46,6 +58,25 @@ class PostgresUser(User[PostgresDatabase]):
         self._patience = _number("timeout", options.get("timeout", str(timeout)), least=0.0)
         self._max_size = int(_number("max_size", options.get("max_size", str(MAX_SIZE)), least=1.0))
         return options
+
+    def _transact(self, work: Callable[[Connection, PostgresDatabase], T], *, reads: bool = False) -> T:
+        """The result of `work` in one transaction, which writes or only reads, and is one pipeline.
+
+        `work` may be called several times; only the last call counts. What it raises undoes the transaction.
+
+        Raises:
+            StorageError: it failed; the server was away, or a lock was held, for too long.
+        """
+        database = self._database or self._open()
+        wait = f"{max(1, round(min(self._patience, _LOCK_WAIT) * 1000))}ms"
+
+        def attempt(connection: Connection) -> T:
+            with connection.pipeline(), connection.transaction():
+                _ = connection.execute(_READING if reads else _WRITING)
+                _ = connection.execute(_WAITING, (wait,))
+                return work(connection, database)
+
+        return (database.read if reads else database.write)(attempt, self._patience)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} on {self._place.where}>"

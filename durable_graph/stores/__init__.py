@@ -5,7 +5,7 @@
     store.put(("users", "ada"), "likes", {"text": "tea without milk"})
     store.search(("users",), query="drinks", filter={"text": {"$ne": ""}})
 
-`checkpointers.SqliteStore` keeps the same in a file, and answers the same.
+`checkpointers.SqliteStore` and `PostgresStore` keep the same in a database, and answer the same.
 """
 
 from __future__ import annotations

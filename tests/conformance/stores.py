@@ -1,13 +1,14 @@
 """What tests of stores share: fixtures, a clock that moves when told, texts as vectors, and a naive model.
 
 make    makes a store, of each kind in turn     calls   the same, called through the sync and the async face
-clock   the stores' clock
+each    makes a store of each kind at once      clock   the stores' clock
 """
 
 import pytest
 
 from durable_graph.stores import InMemoryStore
 from durable_graph.stores.filters import matches
+from tests import postgres_server
 
 
 def memory(folder, **options):
@@ -26,7 +27,13 @@ def sqlite_in_memory(folder, **options):
     return SqliteStore(":memory:", **options)
 
 
-STORES = {"memory": memory, "sqlite": sqlite, "sqlite_in_memory": sqlite_in_memory}
+def postgres(folder, **options):
+    from checkpointers import PostgresStore
+
+    return PostgresStore(**postgres_server.ready(), **options)
+
+
+STORES = {"memory": memory, "sqlite": sqlite, "sqlite_in_memory": sqlite_in_memory, "postgres": postgres}
 
 
 class Clock:
@@ -46,18 +53,34 @@ def clock(monkeypatch):
     return Clock(monkeypatch)
 
 
+class Opened(list):
+    """The stores of a test."""
+
+    def add(self, kind, folder, options):
+        self.append((kind, STORES[kind](folder, **options)))
+        return self[-1][1]
+
+    def close(self):
+        for _, store in self:
+            store.close()
+        if any(kind == "postgres" for kind, _ in self):
+            postgres_server.empty()
+
+
 @pytest.fixture(params=STORES)
 def make(request, tmp_path):
     """Makes the test's store."""
-    opened = []
+    opened = Opened()
+    yield lambda **options: opened.add(request.param, tmp_path, options)
+    opened.close()
 
-    def open_one(**options):
-        opened.append(STORES[request.param](tmp_path, **options))
-        return opened[-1]
 
-    yield open_one
-    for store in opened:
-        store.close()
+@pytest.fixture
+def each(tmp_path):
+    """Makes a store of each kind."""
+    opened = Opened()
+    yield lambda **options: [opened.add(kind, tmp_path, options) for kind in STORES]
+    opened.close()
 
 
 @pytest.fixture

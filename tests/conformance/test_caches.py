@@ -7,11 +7,12 @@ from collections import OrderedDict
 
 import pytest
 
-from checkpointers import SqliteCache, SqliteSaver
+from checkpointers import PostgresCache, SqliteCache, SqliteSaver
 from checkpointers.sql import sqlite_target
 from durable_graph.caches import InMemoryCache
 from durable_graph.errors import InvalidConfigError, UnserializableValueError
 from durable_graph.testing.conformance.acting import together
+from tests import postgres_server
 
 NS = ("writes", "node")
 PLACE = (NS, "key")
@@ -43,7 +44,14 @@ def sqlite_beside_runs(folder):
     return lambda: SqliteCache(folder / "runs.db")
 
 
-@pytest.fixture(params=[memory, sqlite, sqlite_in_memory, sqlite_beside_runs], ids=lambda backend: backend.__name__)
+def postgres(folder):
+    return lambda: PostgresCache(**postgres_server.ready())
+
+
+BACKENDS = [memory, sqlite, sqlite_in_memory, sqlite_beside_runs, postgres]
+
+
+@pytest.fixture(params=BACKENDS, ids=lambda backend: backend.__name__)
 def make(request, tmp_path):
     """Gives another cache over the same data (for what lives in memory: the same object)."""
     factory, opened = request.param(tmp_path), []
@@ -55,6 +63,8 @@ def make(request, tmp_path):
     yield make
     for cache in opened:
         cache.close()
+    if request.param is postgres:
+        postgres_server.empty()
 
 
 class Cache:

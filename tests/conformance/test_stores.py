@@ -22,13 +22,14 @@ from tests.conformance.stores import (
     Model,
     calls,
     clock,
+    each,
     index,
     keys,
     letters_async,
     make,
 )
 
-__all__ = ["calls", "clock", "make"]  # fixtures
+__all__ = ["calls", "clock", "each", "make"]  # fixtures
 
 
 # --- items -----------------------------------------------------------------------------------------------------------
@@ -440,8 +441,8 @@ def random_op(work):
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_memory_and_sqlite_give_the_same_for_random_batches(face, tmp_path, clock, seed):
-    stores = [store(tmp_path, index=index(fields=["text"])) for store in STORES.values()]
+def test_all_stores_give_the_same_for_random_batches(face, each, clock, seed):
+    stores = each(index=index(fields=["text"]))
     work, shown = Workload(1000 + seed), 0
     for _ in range(60):
         if work.random.random() < 0.1:
@@ -453,8 +454,6 @@ def test_memory_and_sqlite_give_the_same_for_random_batches(face, tmp_path, cloc
         shown += first.count("SearchItem(")
         clock.forward(work.random.choice([0, 0.1, 0.5]))
     assert shown > 20  # or it compared nothing with nothing
-    for store in stores:
-        store.close()
 
 
 def test_a_damaged_value_is_an_error_that_names_the_item(tmp_path, face):

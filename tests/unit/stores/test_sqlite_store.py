@@ -213,9 +213,13 @@ def test_a_batch_that_was_acknowledged_survives_sigkill_and_none_is_stored_in_pa
 FORK = """
 import os, sys, threading, time, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forking with OS threads: that is the test
-from checkpointers import SqliteStore
+from checkpointers import PostgresStore, SqliteStore
 from durable_graph.stores import InMemoryStore
-store = {"file": lambda: SqliteStore(sys.argv[2]), "memory": InMemoryStore}[sys.argv[1]]()
+store = {
+    "file": lambda: SqliteStore(sys.argv[2]),
+    "memory": InMemoryStore,
+    "postgres": lambda: PostgresStore(sys.argv[2], schema="tests"),
+}[sys.argv[1]]()
 stop, written = threading.Event(), [0]
 
 def put():
