@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 TABLE = tomllib.loads((HERE / "names.toml").read_text("utf-8"))
 LISTING = tomllib.loads((HERE / "langgraph_names.toml").read_text("utf-8"))
 
-SETTINGS = {"langgraph", "later", "packages", "pending", "same_as"}
+SETTINGS = {"langgraph", "packages", "pending", "same_as"}
 MODULES = {module: names for module, names in TABLE.items() if module not in SETTINGS}
 ENTRIES = [(module, name, entry) for module, names in MODULES.items() for name, entry in names.items()]
 OURS = sorted({entry["ours"] for *_, entry in ENTRIES if "ours" in entry})
@@ -63,7 +63,7 @@ def test_the_table_has_no_name_that_langgraph_does_not_have():
 
 def test_each_name_has_one_meaning():
     for module, name, entry in ENTRIES:
-        kinds = entry.keys() & {"ours", "left_out", "later"}
+        kinds = entry.keys() & {"ours", "left_out"}
         assert len(kinds) == 1, (module, name)
         assert entry.keys() - kinds <= ({"note"} if "ours" in kinds else set()), (module, name)
 
@@ -94,7 +94,6 @@ def sentences():
         if "note" in entry:
             yield f"{module}.{name}", entry["note"]
     yield from TABLE["packages"].items()
-    yield from TABLE["later"].items()
 
 
 def test_what_is_left_out_has_a_reason_that_says_what_to_do():
@@ -104,10 +103,6 @@ def test_what_is_left_out_has_a_reason_that_says_what_to_do():
         assert reason.endswith("."), (what, reason)
         assert " ".join(words) == reason, (what, reason)
         assert len(reason) <= 140, (what, reason)
-
-
-def test_what_comes_later_names_an_issue_that_the_table_explains():
-    assert {entry["later"] for *_, entry in ENTRIES if "later" in entry} == TABLE["later"].keys()
 
 
 # --- the command follows the table ------------------------------------------------------------------------------------

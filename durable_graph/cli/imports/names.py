@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Absent", "Meaning", "Names", "Ours", "shipped"]
 
-_NOT_MODULES = frozenset({"langgraph", "later", "packages", "pending", "same_as"})
+_NOT_MODULES = frozenset({"langgraph", "packages", "pending", "same_as"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,6 @@ class Names:
         self.unknown = Absent(
             f"It is nothing public of LangGraph {self.version}: find out what it is needed for, and use what is."
         )
-        self._later: Mapping[str, str] = table["later"]
         self._packages: Mapping[str, str] = table["packages"]
         self._same_as: Mapping[str, str] = table["same_as"]
         self._names: dict[str, Mapping[str, Mapping[str, str]]] = {
@@ -79,7 +78,7 @@ class Names:
         if "ours" in entry:
             home, _, ours = entry["ours"].partition(":")
             return Ours(home, ours, entry.get("note"))
-        return Absent(self._later[entry["later"]] if "later" in entry else entry["left_out"])
+        return Absent(entry["left_out"])
 
     def meaning(self, module: str, name: str) -> Meaning:
         """As `look_up`; an unknown name is absent too."""
