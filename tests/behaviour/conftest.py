@@ -6,13 +6,12 @@ from tests.behaviour.held_nodes import held_nodes
 from tests.behaviour.kept import Made
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def caches(request, tmp_path):
     """`make()` gives a cache; all of them are over the same data."""
     made = Made(request.param, tmp_path)
     yield made
-    for cache in made.opened:
-        cache.close()
+    made.close()
 
 
 @pytest.fixture

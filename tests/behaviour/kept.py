@@ -3,9 +3,10 @@
 import operator
 from typing import Annotated, TypedDict
 
-from checkpointers import SqliteCache
+from checkpointers import PostgresCache, SqliteCache
 from durable_graph import START, StateGraph
 from durable_graph.caches import CachePolicy, InMemoryCache
+from tests import postgres_server
 from tests.behaviour.small_graphs import thread
 
 CFG = thread()
@@ -21,9 +22,17 @@ class Made:
     def make(self):
         if self.kind == "memory":
             self.opened = self.opened or [InMemoryCache()]
+        elif self.kind == "postgres":
+            self.opened.append(PostgresCache(**postgres_server.ready()))
         else:
             self.opened.append(SqliteCache(path=self.folder / "cache.db"))
         return self.opened[-1]
+
+    def close(self):
+        for cache in self.opened:
+            cache.close()
+        if self.kind == "postgres":
+            postgres_server.empty()
 
 
 class Asked(TypedDict, total=False):

@@ -287,7 +287,7 @@ def test_random_histories_are_those_of_a_dict(make, face, seed):
 
 
 def test_the_options_of_a_checkpointer_are_known_to_a_cache(tmp_path):
-    assert sqlite_target.OPTIONS == ("synchronous", "busy_timeout")
+    assert sqlite_target.OPTIONS == ("synchronous", "busy_timeout", "lease")
     cache = SqliteCache(f"sqlite:///{tmp_path}/cache.db?synchronous=FULL&busy_timeout=0.5")
     cache.set({PLACE: (1, None)})
     assert cache._database.synchronous == "FULL"
