@@ -124,11 +124,14 @@ CALLABLES = """
     langgraph.checkpoint.memory: InMemorySaver
     langgraph.checkpoint.sqlite: SqliteSaver SqliteSaver.from_conn_string SqliteSaver.setup
     langgraph.checkpoint.sqlite.aio: AsyncSqliteSaver AsyncSqliteSaver.from_conn_string AsyncSqliteSaver.setup
+    langgraph.checkpoint.postgres: PostgresSaver PostgresSaver.from_conn_string PostgresSaver.setup
+    langgraph.checkpoint.postgres.aio: AsyncPostgresSaver AsyncPostgresSaver.from_conn_string AsyncPostgresSaver.setup
     langgraph.store.base:BaseStore. batch get put delete search list_namespaces
     langgraph.store.base:BaseStore. abatch aget aput adelete asearch alist_namespaces
     langgraph.store.base: Item SearchItem GetOp PutOp SearchOp ListNamespacesOp MatchCondition
     langgraph.store.memory: InMemoryStore
     langgraph.store.sqlite: SqliteStore SqliteStore.from_conn_string AsyncSqliteStore.from_conn_string
+    langgraph.store.postgres: PostgresStore PostgresStore.from_conn_string AsyncPostgresStore.from_conn_string
     langgraph.cache.base:BaseCache. get set clear aget aset aclear
     langgraph.cache.memory: InMemoryCache
     langgraph.cache.sqlite: SqliteCache
