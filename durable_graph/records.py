@@ -15,14 +15,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
+from durable_graph.types import START, Send
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from durable_graph.types import Command, Interrupt, Send
+    from durable_graph.types import Command, Interrupt
 
 __all__ = [
     "BASE",
     "DELTA",
+    "INPUT_LATER",
     "LOG",
     "MAIN",
     "PENDING",
@@ -57,6 +60,11 @@ PENDING: Final = 2
 
 LOG: Final = 0
 VALUE: Final = 1
+
+INPUT_LATER: Final = Send(START, None)
+"""What runs next, in the checkpoint of an input: where the next one comes in the same commit, that one holds the input,
+and storing it here too would double it.
+"""
 
 # --- what a backend knows --------------------------------------------------------------------------------------
 

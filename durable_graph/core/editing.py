@@ -56,10 +56,11 @@ def edit_thread(
     request: Request,
     supersteps: Sequence[Sequence[Edit]],
     taking: Callable[[NodeSpec], NodeSpec],
+    began: Callable[[Run], None],
 ) -> Script[Address]:
     """Apply edits, one superstep after the other; the address of the last checkpoint.
 
-    taking: the node's spec with a body that returns its input.
+    taking: the node's spec with a body that returns its input.   began: is told the run once it exists.
 
     Raises:
         InvalidUpdateError: an edit names no node, or which node it means is not clear, or it does not fit the state.
@@ -67,7 +68,7 @@ def edit_thread(
     """
     stored = yield from Load()
     run = Run(program, request, stored)
-    request.began(run)
+    began(run)
     editor = _Editor(run, run.stored, taking)
     steps: list[StepRecord] = []
     for edits in supersteps:

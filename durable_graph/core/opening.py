@@ -19,7 +19,7 @@ from durable_graph.core.interrupts import listing, resolve_answers
 from durable_graph.core.planning import breakpoint_hit
 from durable_graph.core.reports import stored_writes
 from durable_graph.errors import EmptyInputError, UnfinishedRunError
-from durable_graph.records import Frontier, PendingRecord, TaskRecord
+from durable_graph.records import INPUT_LATER, Frontier, PendingRecord, TaskRecord
 from durable_graph.types import MISSING, START, Interrupt, Send
 
 if TYPE_CHECKING:
@@ -99,11 +99,11 @@ def _open_input(run: Run) -> Batch:
         run.step += 1
     given = {write.key: write.value for write in request.writes}
     frontier = Frontier(sends=(Send(START, given),))
-    # Where the next checkpoint comes in the same commit, it holds the input: storing it here too would double it.
-    kept = None
+    kept = INPUT_LATER
     if start.routed:
-        kept = {write.key: write.value for write in stored_writes(request.writes, run.program.unstored)}
-    first = run.record("input", _kept(run), Frontier(sends=(Send(START, kept),)))
+        stored = stored_writes(request.writes, run.program.unstored)
+        kept = Send(START, {write.key: write.value for write in stored})
+    first = run.record("input", _kept(run), Frontier(sends=(kept,)))
     run.frontier = frontier
     run.plan(run.address)
     if start.routed:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from durable_graph.core.control import RunControl
     from durable_graph.core.planning import Task
     from durable_graph.core.program import NodeNames
-    from durable_graph.core.run import Run
     from durable_graph.records import Write
     from durable_graph.types import Command, OnUnfinished, Send
 
@@ -42,7 +41,7 @@ class Request:
     durable: there is a checkpointer.   flush: every superstep is durable before the next one starts.
     partial: results are stored as they arrive, while siblings still run.
     limit: how many supersteps may run.   modes: stream modes somebody listens to.
-    copy: makes an independent copy of a value.   began: is told the run once it exists.
+    copy: makes an independent copy of a value.
     nested: the graph runs inside a task of another one, under the namespace `ns`.
     joined: the graph is the whole node, so that nothing comes between its end and the node's.
     owner: (lane, seq) of the checkpoint of that task, and a digest where the task may call several graphs.
@@ -68,7 +67,6 @@ class Request:
     on_unfinished: OnUnfinished = "reject"
     run_id: str = ""
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
-    began: Callable[[Run], None] = field(default=lambda _: None)
     nested: bool = False
     joined: bool = False
     ns: str = ""

@@ -21,7 +21,7 @@ from durable_graph.core.run import Run, owner_of
 from durable_graph.errors import GraphDrained, UnfinishedRunError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from durable_graph.core.effects import Batch
     from durable_graph.core.mail import Mail
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 __all__ = ["run_graph"]
 
 
-def run_graph(program: Program, request: Request) -> Script[Outcome]:
-    """A whole call: read the thread, finish what is unfinished if that is wanted, run."""
+def run_graph(program: Program, request: Request, began: Callable[[Run], None]) -> Script[Outcome]:
+    """A whole call: read the thread, finish what is unfinished if that is wanted, run. `began` is told each run."""
     stored = (yield from Load()) if request.durable else None
     if request.nested and stored is not None and (stored.past or owner_of(stored) == (request.owner or ())[:2]):
         request = request.continuing()  # its task ran it before
     if request.kind == "input" and request.on_unfinished == "finish" and opening.unfinished(stored):
-        stored = yield from _finish(program, request)
+        stored = yield from _finish(program, request, began)
     run = Run(program, request, stored)
-    request.began(run)
+    began(run)
     first = opening.open_run(run)
     if first is None:
         yield from Emit(run.show.take())
@@ -60,9 +60,9 @@ def run_graph(program: Program, request: Request) -> Script[Outcome]:
     return outcome_of(run)
 
 
-def _finish(program: Program, request: Request) -> Script[StoredCheckpoint | None]:
+def _finish(program: Program, request: Request, began: Callable[[Run], None]) -> Script[StoredCheckpoint | None]:
     """Run what is unfinished to its end; the checkpoint from which the new input goes on."""
-    before = yield from run_graph(program, request.continuing())
+    before = yield from run_graph(program, request.continuing(), began)
     stored = yield from Load()
     if opening.unfinished(stored):
         asked = listing(before.interrupts) or "to be continued"

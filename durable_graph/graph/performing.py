@@ -67,7 +67,6 @@ class Performs(CacheCalls):
         shared.cache = self.cache
         call.request.modes = call.own | PRINTED if self.debug else call.own
         shared.below = call.own if call.subgraphs else call.own & ALWAYS_SEEN
-        call.request.began = shared.watch
         if call.nest is not None:
             session = shared.session = call.nest.session(call)
             call.nest.prepare(call, shared)
@@ -97,7 +96,7 @@ class Performs(CacheCalls):
         """Perform an edit."""
         for _ in _tries(call):
             shared, session = self._begin(call, None)
-            running = BlockingDriver(shared, session, live=False, limit=None).drive(self._edit(call))
+            running = BlockingDriver(shared, session, live=False, limit=None).drive(self._edit(call, shared))
             try:
                 while True:
                     _ = next(running)
@@ -113,7 +112,7 @@ class Performs(CacheCalls):
             shared, session = self._begin(call, None)
             driver = AsyncDriver(shared, session, live=False, limit=None)
             try:
-                async for _ in driver.drive(self._edit(call)):
+                async for _ in driver.drive(self._edit(call, shared)):
                     pass
             except Raced:
                 continue
@@ -121,8 +120,8 @@ class Performs(CacheCalls):
             return address
         raise _never_ours(call)
 
-    def _edit(self, call: Call) -> Script[Any]:
-        return edit_thread(call.program or self.program, call.request, call.edits, taking)
+    def _edit(self, call: Call, shared: RunContext) -> Script[Any]:
+        return edit_thread(call.program or self.program, call.request, call.edits, taking, shared.watch)
 
     def _events(self, call: Call) -> Generator[Sequence[Event], None, Outcome]:
         if LANGCHAIN not in sys.modules:
@@ -140,7 +139,7 @@ class Performs(CacheCalls):
             live, limit = bool(shared.below or call.own & ALWAYS_SEEN), call.config.get("max_concurrency")
             driver = BlockingDriver(shared, session, live=live, limit=limit)
             try:
-                return (yield from driver.drive(run_graph(self.program, call.request)))
+                return (yield from driver.drive(run_graph(self.program, call.request, shared.watch)))
             except Raced:
                 continue
         raise _never_ours(call)
@@ -163,7 +162,7 @@ class Performs(CacheCalls):
             shared, session = self._begin(call, bridge)
             live, limit = bool(shared.below or call.own & ALWAYS_SEEN), call.config.get("max_concurrency")
             driver = AsyncDriver(shared, session, live=live, limit=limit)
-            running = driver.drive(run_graph(self.program, call.request))
+            running = driver.drive(run_graph(self.program, call.request, shared.watch))
             try:
                 async for events in running:
                     yield events

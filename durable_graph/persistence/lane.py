@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from durable_graph.errors import InternalError
 from durable_graph.persistence.line import SAME, Apart, Line, Log, advance, entry_of
 from durable_graph.persistence.packing import Draft, pack_call, pack_frontier, pack_task
-from durable_graph.persistence.rows import is_list, join_list, new_pack, pack_chunk, seal, split_list, trim
+from durable_graph.persistence.rows import EMPTY_MAP, is_list, join_list, new_pack, pack_chunk, seal, split_list, trim
 from durable_graph.records import BASE, DELTA, LOG, MAIN, PENDING, VALUE, Address
 from durable_graph.types import MISSING
 
@@ -224,7 +224,7 @@ class LaneWriter:
         if said is not None and record.metadata is self._metadata:
             metadata = said.metadata
         else:
-            metadata = draft.encode(record.metadata, "the run's metadata")
+            metadata = draft.encode(record.metadata, "the run's metadata") if record.metadata else EMPTY_MAP
         if said is None:
             packed += (record.run_id, record.fingerprint, draft.blob(metadata), epoch)
         elif said != (record.run_id, record.fingerprint, metadata, epoch):

@@ -10,14 +10,14 @@ made, so the two cannot disagree. The structures it takes (`layout` says what th
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from durable_graph.errors import CorruptDataError
-from durable_graph.persistence.rows import untrim
 from durable_graph.records import BASE, PENDING
 
 __all__ = ["SAME", "Apart", "Channel", "Form", "Line", "Log", "Place", "Said", "Span", "advance", "entry_of"]
+
+_tuple: Any = tuple  # untyped: its `__new__` makes a Said without the call in Python that is `Said.__new__`
 
 SMALLEST_LIMIT: Final = 2048
 """A new BASE is due when the rows since the last one weigh more than this, and more than that base."""
@@ -28,6 +28,9 @@ _ENTRY_WEIGHT: Final = 16
 _SAID_FROM: Final = 6
 _SAID_TO: Final = 10
 """A record's fields from `_SAID_FROM` to `_SAID_TO` are those of `Said`."""
+
+_METADATA: Final = 2
+"""Which field of `Said` is a blob."""
 
 SAME: Final = True
 """The entry of a key that was written and has the same bytes as before."""
@@ -118,15 +121,11 @@ def _form_of(entry: Any, blobs: list[bytes]) -> Form:
 
 def _said_in(record: list[Any], blobs: list[bytes], before: Said | None) -> Said:
     """What holds after a record, given what held before; a BASE repeats everything."""
-    run_id, fingerprint, metadata, epoch = untrim(record, _SAID_TO)[_SAID_FROM:]
-    if before is None:
-        return Said(run_id, fingerprint, blobs[metadata], epoch)
-    return Said(
-        before.run_id if run_id is None else run_id,
-        before.fingerprint if fingerprint is None else fingerprint,
-        before.metadata if metadata is None else blobs[metadata],
-        before.epoch if epoch is None else epoch,
-    )
+    said: list[Any] = [None] * (_SAID_TO - _SAID_FROM) if before is None else [*before]
+    for at, found in enumerate(record[_SAID_FROM:_SAID_TO]):
+        if found is not None:
+            said[at] = blobs[found] if at == _METADATA else found
+    return _tuple.__new__(Said, said)
 
 
 class Line:
@@ -163,9 +162,12 @@ class Line:
 
     def copy(self) -> Line:
         """The line as it is now; the two go on independently."""
-        other = copy(self)
-        other.channels, other._keys = self.channels.copy(), self._keys.copy()  # noqa: SLF001 - its own copy
-        other.words, other.numbers = self.words.copy(), self.numbers.copy()
+        other = Line(self.lane)
+        other.seq, other.place, other.parent, other.created_at = self.seq, self.place, self.parent, self.created_at
+        other.base_due, other._room = self.base_due, self._room
+        other.said, other.top = self.said, self.top
+        other.channels, other._keys = {**self.channels}, {**self._keys}
+        other.words, other.numbers = [*self.words], {**self.numbers}
         return other
 
     def branch(self, lane: int, *, sibling: bool = False) -> Line:
@@ -200,8 +202,8 @@ class Line:
             self.top += 1
             keys[self.top] = key
             channels[key] = (self.top, seq, None)
-        for number, entry in changes.items():
-            key = keys[number]
+        for number in changes:
+            key, entry = keys[number], changes[number]
             form = blobs[entry] if type(entry) is int else advance(channels[key][2], entry, lane, seq)
             channels[key] = (number, seq, form)
         self.parent = self.place
@@ -231,6 +233,6 @@ class Line:
         self.seq = seq
 
     def _learn(self, words: list[str]) -> None:
-        for word in words:
-            self.numbers[word] = len(self.words)
-            self.words.append(word)
+        for number, word in enumerate(words, len(self.words)):
+            self.numbers[word] = number
+        self.words += words

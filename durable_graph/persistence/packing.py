@@ -21,11 +21,12 @@ Node names, keys, edges, sources, namespaces and stops are words; Sends, interru
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from durable_graph.errors import UnserializableValueError
 from durable_graph.persistence.rows import extend, is_list, split_list, trim, untrim
-from durable_graph.records import CallRecord, ErrorRecord, Frontier, TaskRecord, Write
+from durable_graph.records import INPUT_LATER, CallRecord, ErrorRecord, Frontier, TaskRecord, Write
 from durable_graph.types import MISSING
 
 if TYPE_CHECKING:
@@ -59,10 +60,10 @@ class Draft:
     append must be found by comparing, else None.
     """
 
-    __slots__ = ("_codec", "_encoded", "apart", "blobs", "entries", "numbers", "pieces", "wholes", "words")
+    __slots__ = ("_encoded", "apart", "blobs", "codec", "entries", "numbers", "pieces", "wholes", "words")
 
     def __init__(self, codec: Codec, numbers: Mapping[str, int]) -> None:
-        self._codec = codec
+        self.codec = codec
         self._encoded: dict[int, bytes] = {}
         self.numbers = numbers
         self.words: dict[str, int] = {}
@@ -76,7 +77,10 @@ class Draft:
         """The number of a word. Where it matters, callers look into `numbers` first and save the call."""
         if text in self.numbers:
             return self.numbers[text]
-        return self.words.setdefault(text, len(self.numbers) + len(self.words))
+        words = self.words
+        if text not in words:
+            words[text] = len(self.numbers) + len(words)
+        return words[text]
 
     def blob(self, data: bytes) -> int:
         """The number of the blob with these bytes."""
@@ -95,7 +99,7 @@ class Draft:
         identity = id(value)
         if identity not in self._encoded:
             try:
-                self._encoded[identity] = self._codec.encode(value)
+                self._encoded[identity] = self.codec.encode(value)
             except UnserializableValueError as error:
                 extend(error, f"in {_where(what, key, node)}")
                 raise
@@ -189,6 +193,12 @@ def _find_piece(draft: Draft, key: str, data: bytes) -> int | list[int]:
     return [start, len(body)] if count is None else [start, len(body), count]
 
 
+@lru_cache(maxsize=16)
+def _input_later(codec: Codec) -> bytes:
+    """The encoding of the one Send that nearly every run begins with."""
+    return codec.encode(INPUT_LATER)
+
+
 def pack_frontier(draft: Draft, frontier: Frontier) -> list[Any] | None:
     """A frontier's structure; None when nothing runs next."""
     numbers, word = draft.numbers, draft.word
@@ -197,10 +207,15 @@ def pack_frontier(draft: Draft, frontier: Frontier) -> list[Any] | None:
         nodes += (numbers[node] if node in numbers else word(node),)
     if not (frontier.sends or frontier.arrived or frontier.deferred):
         return [nodes] if nodes else None
+    sends: list[int] = []
+    for send in frontier.sends:
+        data = _input_later(draft.codec) if send is INPUT_LATER else draft.encode(send, "a Send to", send.node)
+        sends += (draft.blob(data),)
+    arrived = frontier.arrived
     return [
         nodes,
-        [draft.blob(draft.encode(send, "a Send to", send.node)) for send in frontier.sends],
-        {word(edge): [word(source) for source in sources] for edge, sources in frontier.arrived.items()},
+        sends,
+        {word(edge): [word(source) for source in arrived[edge]] for edge in arrived} if arrived else {},
         *([[word(node) for node in frontier.deferred]] if frontier.deferred else ()),
     ]
 
@@ -229,9 +244,8 @@ class Page(NamedTuple):
 
 def sources_of(page: Page, task: list[Any]) -> Iterable[tuple[str, Any]]:
     """(key, source) of each write in a task's structure."""
-    *_, writes = untrim(task, 6)
-    writes = writes or ()
-    return [(page.word(writes[at]), writes[at + 1]) for at in range(0, len(writes), 2)]
+    writes, words = untrim(task, 6)[5] or (), page.words
+    return [(words[key], source) for key, source in zip(writes[::2], writes[1::2], strict=True)]
 
 
 def unpack_task(page: Page, packed: list[Any], find: Callable[[str, Any], bytes] | None) -> TaskRecord:
@@ -240,9 +254,10 @@ def unpack_task(page: Page, packed: list[Any], find: Callable[[str, Any], bytes]
     find: gives the bytes of a key's source that is no blob; None leaves out the values of writes (they are
     MISSING).
     """
+    node: int
     node, path, task_id, started, duration, writes, routes, *rest = untrim(packed, 13)
     attempt, error, interrupts, answered, rejected, children = rest
-    name = page.word(node)
+    name = page.words[node]
     return TaskRecord(
         path=name if path is None else f"{name}#{path}" if isinstance(path, int) else path,
         node=name,
@@ -251,12 +266,12 @@ def unpack_task(page: Page, packed: list[Any], find: Callable[[str, Any], bytes]
         started=started or 0.0,
         duration=duration or 0.0,
         writes=None if writes is None else tuple(_writes(page, packed, find, name)),
-        routes=tuple(_route(page, route, name) for route in routes or ()),
+        routes=tuple([_route(page, route, name) for route in routes]) if routes else (),
         error=None if error is None else ErrorRecord(*error),
-        interrupts=tuple(page.value(blob, f"an interrupt of node {name!r}") for blob in interrupts or ()),
+        interrupts=tuple([page.value(blob, f"an interrupt of node {name!r}") for blob in interrupts or ()]),
         answered=tuple(answered or ()),
         rejected=tuple(rejected or ()),
-        children=_children(page, children or ()),
+        children=_children(page, children) if children else {},
     )
 
 
@@ -280,14 +295,16 @@ def unpack_call(page: Page, packed: list[Any]) -> CallRecord:
     )
 
 
-def _writes(page: Page, packed: list[Any], find: Callable[[str, Any], bytes] | None, node: str) -> Iterable[Write]:
-    for key, source in sources_of(page, packed):
-        if find is None:
-            yield Write(key, MISSING)
-        else:
-            inline = isinstance(source, int) and source is not True
-            data = page.blobs[source] if inline else find(key, source)
-            yield Write(key, page.decode(data, f"key {key!r} written by node {node!r}"))
+def _writes(page: Page, packed: list[Any], find: Callable[[str, Any], bytes] | None, node: str) -> list[Write]:
+    sources = sources_of(page, packed)
+    if find is None:
+        return [Write(key, MISSING) for key, _ in sources]
+    found: list[Write] = []
+    for key, source in sources:
+        inline = isinstance(source, int) and source is not True
+        data = page.blobs[source] if inline else find(key, source)
+        found.append(Write(key, page.decode(data, f"key {key!r} written by node {node!r}")))
+    return found
 
 
 def _route(page: Page, route: Any, node: str) -> Any:
@@ -296,12 +313,16 @@ def _route(page: Page, route: Any, node: str) -> Any:
 
 def unpack_frontier(page: Page, packed: list[Any] | None) -> Frontier:
     """The frontier again."""
-    nodes, sends, packed_arrived, deferred = untrim(packed, 4)
-    arrived: dict[int, list[int]] = packed_arrived or {}
-    word = page.word
+    if packed is None:
+        return Frontier()
+    words = page.words
+    nodes: list[int] | None
+    deferred: list[int] | None
+    arrived: dict[int, list[int]] | None
+    nodes, sends, arrived, deferred = untrim(packed, 4)
     return Frontier(
-        nodes=tuple(word(node) for node in nodes or ()),
-        sends=tuple(page.value(send, "a Send") for send in sends or ()),
-        arrived={word(edge): tuple(word(source) for source in sources) for edge, sources in arrived.items()},
-        deferred=tuple(word(node) for node in deferred or ()),
+        nodes=tuple([words[node] for node in nodes or ()]),
+        sends=tuple([page.value(send, "a Send") for send in sends or ()]),
+        arrived={words[edge]: tuple([words[one] for one in sources]) for edge, sources in (arrived or {}).items()},
+        deferred=tuple([words[node] for node in deferred or ()]),
     )

@@ -13,7 +13,7 @@ from durable_graph.errors import CorruptDataError, InternalError, StorageError
 from durable_graph.persistence.lane import LaneWriter
 from durable_graph.persistence.line import Line, Log
 from durable_graph.persistence.packing import Page, sources_of, unpack_call, unpack_frontier, unpack_task
-from durable_graph.persistence.rows import cut_chunk, extend, join_list, open_row, place, unpack, untrim
+from durable_graph.persistence.rows import EMPTY_MAP, cut_chunk, extend, join_list, open_row, place, unpack, untrim
 from durable_graph.records import (
     BASE,
     LOG,
@@ -160,7 +160,11 @@ class Reading:
             if row.kind != PENDING and row.seq > last and current is None:
                 break
             body = unpack(row, self._thread)
-            self._apply(row, body)
+            try:
+                line.apply(row.kind, row.seq, body, len(row.data))
+            except CorruptDataError as error:
+                extend(error, f"in thread {self._thread!r}")
+                raise
             if row.kind == PENDING:
                 if current is not None:
                     current.pending.append((body, line.words))
@@ -173,13 +177,6 @@ class Reading:
                 if row.seq in keep:
                     points[row.seq] = current = point
 
-    def _apply(self, row: Row, body: list[Any]) -> None:
-        try:
-            self._line.apply(row.kind, row.seq, body, len(row.data))
-        except CorruptDataError as error:
-            extend(error, f"in thread {self._thread!r}")
-            raise
-
     # --- what is apart --------------------------------------------------------------------------------------
 
     def fetch(
@@ -191,12 +188,14 @@ class Reading:
             point = self._points[seq]
             if values:
                 for channel in point.line.channels.values():
-                    ranges += ranges_of(channel)
+                    if type(channel[2]) is not bytes:  # most values are in the row itself
+                        ranges += ranges_of(channel)
             if tasks:
                 ranges += self._task_ranges(point)
             if values and point.follower is not None:
                 ranges += self._task_ranges(point.follower)
-        if asked := merge(ranges):
+        if ranges:
+            asked = merge(ranges)
             self._shelf.put(asked, (yield asked))
 
     def _task_ranges(self, point: Point) -> Iterator[RowRange]:
@@ -213,8 +212,8 @@ class Reading:
         point = self._points[seq]
         line = point.line
         held = {key: channel for key, channel in line.channels.items() if channel[2] is not None}
-        pending, answers = self._pending(point, values=values)
-        calls = self._calls(point)
+        pending, answers = self._pending(point, values=values) if point.pending or point.follower else ({}, {})
+        calls = self._calls(point) if point.pending else ()
         found = {key: self._value(point, key, channel) for key, channel in held.items()} if values else {}
         step = self._step(point, tasks=tasks)
         return StoredCheckpoint(
@@ -241,21 +240,23 @@ class Reading:
         return LaneWriter(self.codec, self.lane, line=self._line if tip else point.line, kept=kept, tip=tip)
 
     def _step(self, point: Point, *, tasks: bool) -> StepRecord:
+        source: int
+        stop: int | None
         step, _, source, frontier, stop, packed, *_, origin = untrim(point.body[1], 11)
         said = point.said
         page = self._page(point, point.body, point.words)
         find = self._finder(point) if tasks else None
         return StepRecord(
             step=step,
-            source=page.word(source),
+            source=point.words[source],
             changes={},
             frontier=unpack_frontier(page, frontier),
-            tasks=tuple(unpack_task(page, task, find) for task in packed or ()),
-            stop=None if stop is None else page.word(stop),
+            tasks=tuple([unpack_task(page, task, find) for task in packed or ()]),
+            stop=None if stop is None else point.words[stop],
             created_at=point.line.created_at,
             run_id=said.run_id,
             fingerprint=said.fingerprint,
-            metadata=page.decode(said.metadata, "the run's metadata"),
+            metadata={} if said.metadata == EMPTY_MAP else page.decode(said.metadata, "the run's metadata"),
             origin=None if origin is None else Address(*origin[:3]),
             names=origin[3] if origin is not None and origin[3:] else {},
         )
@@ -293,7 +294,8 @@ class Reading:
 
     def _value(self, point: Point, key: str, channel: Channel) -> Any:
         number, _, form = channel
-        return self._decode(self._shelf.whole(number, form), f"key {key!r}", point.seq)
+        data = form if type(form) is bytes else self._shelf.whole(number, form)
+        return self._decode(data, f"key {key!r}", point.seq)
 
     def _finder(self, point: Point) -> Callable[[str, Any], bytes]:
         def find(key: str, source: Any) -> bytes:

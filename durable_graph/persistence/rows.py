@@ -14,6 +14,7 @@ digest.)
 from __future__ import annotations
 
 from struct import Struct
+from struct import error as StructError  # noqa: N812 - a class, whatever its module calls it
 from typing import TYPE_CHECKING, Any, Final, cast
 from zlib import crc32
 
@@ -28,12 +29,15 @@ if TYPE_CHECKING:
     from durable_graph.errors import DurableGraphError
 
 __all__ = [
-    "FORMAT", "cut_chunk", "extend", "is_list", "join_list", "list_header", "new_pack", "open_row", "pack_chunk",
-    "place", "seal", "split_list", "trim", "unpack", "untrim",
+    "EMPTY_MAP", "FORMAT", "cut_chunk", "extend", "is_list", "join_list", "list_header", "new_pack", "open_row",
+    "pack_chunk", "place", "seal", "split_list", "trim", "unpack", "untrim",
 ]  # fmt: skip
 
 FORMAT: Final = 1
 """The newest format of rows that this code reads, and the one it writes."""
+
+EMPTY_MAP: Final = b"\x80"
+"""The encoding of {}: most runs have no metadata."""
 
 _Packer = cast("Callable[..., Any]", msgpack.Packer)  # pyright: ignore[reportUnknownMemberType] - msgpack ships no types
 _unpackb = cast("Callable[..., Any]", msgpack.unpackb)  # pyright: ignore[reportUnknownMemberType] - msgpack ships no types
@@ -67,9 +71,10 @@ def open_row(row: Row, thread: str) -> bytes:
     when they are in a format this code does not know.
     """
     lane, part, seq, kind, data = row
-    if len(data) < _HEAD_SIZE:
-        raise CorruptDataError(f"{place(row, thread)} is cut: only {len(data)} bytes are left")
-    row_format, digest = _HEAD.unpack_from(data)
+    try:
+        row_format, digest = _HEAD.unpack_from(data)
+    except StructError:
+        raise CorruptDataError(f"{place(row, thread)} is cut: only {len(data)} bytes are left") from None
     payload = data[_HEAD_SIZE:]
     start = seq * _BY_SEQ + lane * _BY_LANE + part * _BY_PART + kind * _BY_KIND + row_format
     if crc32(payload, start & _BITS) != digest:
@@ -117,8 +122,7 @@ def trim(items: list[Any]) -> list[Any]:
 
 def untrim(items: list[Any] | None, length: int) -> list[Any]:
     """The first `length` items of a list that `trim` made shorter."""
-    found = items or []
-    return [*found[:length], *[None] * (length - len(found))]
+    return [*(items or ()), *[None] * length][:length]
 
 
 # --- lists: an encoded list is a header that counts, then the elements' encodings back to back --------------

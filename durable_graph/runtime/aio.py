@@ -13,7 +13,7 @@ import contextvars
 import types
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import TypeVar
 
@@ -26,7 +26,7 @@ from durable_graph.runtime.caching import through_cache
 from durable_graph.runtime.deadlines import StepLimit, TimedAttempt, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
     from concurrent.futures import Future
 
     from durable_graph.core.effects import Effect, Script
@@ -73,14 +73,6 @@ class AsyncDriver:
         self._threads = 0
         self._slots = 0
         self._step = None if shared.program.step_timeout is None else StepLimit(shared.program.step_timeout)
-        self._handlers: dict[type[Effect[Any]], Callable[[Any], Any]] = {
-            Load: self._load,
-            Persist: self._persist,
-            Flush: self._flush,
-            Launch: self._launch,
-            Cancel: self._cancel,
-            Receive: self._receive,
-        }
         if live:
             shared.post = self._put_from_thread
 
@@ -105,7 +97,7 @@ class AsyncDriver:
                         if listening:
                             yield effect.events
                     else:
-                        given = await handlers[type(effect)](effect)
+                        given = await handlers[type(effect)](self, effect)
                 except GeneratorExit:
                     listening = False
                     self._break_off()
@@ -336,6 +328,16 @@ class AsyncDriver:
             _ = self._loop.call_soon_threadsafe(callback)
         except RuntimeError:
             return  # the loop is closed: the run was broken off and nobody waits for this mail
+
+    # Of the class: bound methods would tie each driver to itself, and its run would wait for the garbage collector.
+    _handlers: ClassVar[Mapping[type[Effect[Any]], Callable[[Any, Any], Any]]] = {
+        Load: _load,
+        Persist: _persist,
+        Flush: _flush,
+        Launch: _launch,
+        Cancel: _cancel,
+        Receive: _receive,
+    }
 
 
 async def aperform(task: Task, shared: RunContext, watch: Watch | None = None) -> Mail:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from durable_graph.core.effects import Cancel, Emit, Flush, Launch, Load, Persist, Receive
 from durable_graph.errors import ThreadBusy
@@ -23,7 +23,7 @@ from durable_graph.runtime.attempt import perform
 from durable_graph.runtime.deadlines import StepLimit, Watch, perform_in_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from concurrent.futures import Future
 
     from durable_graph.core.effects import Effect, Script
@@ -67,14 +67,6 @@ class BlockingDriver:
         self._step = None if shared.program.step_timeout is None else StepLimit(shared.program.step_timeout)
         self._workers = 0
         self._lock = threading.Lock()
-        self._handlers: dict[type[Effect[Any]], Callable[[Any], Any]] = {
-            Load: self._load,
-            Persist: self._persist,
-            Flush: self._flush,
-            Launch: self._launch,
-            Cancel: self._cancel,
-            Receive: self._receive,
-        }
         if live:
             shared.post = self._inbox.put
 
@@ -98,7 +90,7 @@ class BlockingDriver:
                         if listening:
                             yield effect.events
                     else:
-                        given = handlers[type(effect)](effect)
+                        given = handlers[type(effect)](self, effect)
                 except GeneratorExit:
                     listening = False
                     advance, given = script.throw, RunAbandoned()
@@ -298,6 +290,16 @@ class BlockingDriver:
         with self._lock:
             self._workers -= 1
         self._start(())
+
+    # Of the class: bound methods would tie each driver to itself, and its run would wait for the garbage collector.
+    _handlers: ClassVar[Mapping[type[Effect[Any]], Callable[[Any, Any], Any]]] = {
+        Load: _load,
+        Persist: _persist,
+        Flush: _flush,
+        Launch: _launch,
+        Cancel: _cancel,
+        Receive: _receive,
+    }
 
 
 def call_here(body: Body, args: tuple[Any, ...], keywords: Any) -> Any:

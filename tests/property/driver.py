@@ -201,8 +201,7 @@ class Driver:
         self.unsure = False
         if "custom" in self.modes:
             self.shared.post = self.said.append
-        call.request.began = self.shared.watch
-        script = run_graph(self.graph.program, call.request)
+        script = run_graph(self.graph.program, call.request, self.shared.watch)
         try:
             return self._drive(script)
         finally:
@@ -343,8 +342,7 @@ def replay(driver, given, **options):
     twin = Driver(driver.graph, Disk(), sync=driver.sync, modes=driver.modes)
     call = twin.request(given, **options)
     twin.shared = RunContext(driver.graph.program, call.config, CODEC.encode)
-    call.request.began = twin.shared.watch
-    script = run_graph(driver.graph.program, call.request)
+    script = run_graph(driver.graph.program, call.request, twin.shared.watch)
     launched = {}
     reply = None
     for answer in driver.replies:

@@ -66,8 +66,7 @@ class Played:
         self.effects, self.batch = [], None
         request = Request("t", "edit", 25, own, durable=True, flush=True)
         shared = RunContext(graph.program, {}, CODEC.encode)
-        request.began = shared.watch
-        script = edit_thread(graph.program, request, supersteps, taking)
+        script = edit_thread(graph.program, request, supersteps, taking, shared.watch)
         reply = None
         while True:
             try:
