@@ -84,7 +84,7 @@ class _Thread:
     def extend(self, lanes: Iterable[LaneInfo], rows: Iterable[Row]) -> None:
         """Add lanes and rows whose places are known to be free."""
         for lane in lanes:
-            self.lanes[lane.lane] = lane._replace(last=0)
+            self.lanes[lane.lane] = LaneInfo(*lane[:4], 0)
         for row in rows:
             self.append(row)
 
@@ -133,9 +133,9 @@ class InMemorySaver(Checkpointer):
             if no is None:
                 return None
             thread = self._by_number[no]
-            lanes = tuple(thread.lanes[n]._replace(last=thread.last(n)) for n in sorted(thread.lanes))
+            lanes = tuple([LaneInfo(*thread.lanes[n][:4], thread.last(n)) for n in sorted(thread.lanes)])
             if lane is None:
-                lane = max(((info.last, info.lane) for info in lanes if info.ns == ns), default=(0, 0))[1]
+                lane = max([(info.last, info.lane) for info in lanes if info.ns == ns], default=(0, 0))[1]
             return LoadedThread(thread.info(), lanes, lane, _from_last_base(thread.parts.get((lane, MAIN), []), upto))
 
     @override

@@ -66,7 +66,7 @@ def edit_thread(
         InvalidUpdateError: an edit names no node, or which node it means is not clear, or it does not fit the state.
         EmptyInputError: the thread is unknown, and there is nothing to copy or to end.
     """
-    stored = yield from Load()
+    stored: StoredCheckpoint | None = yield Load()  # not `yield from`: see `scripts`
     run = Run(program, request, stored)
     began(run)
     editor = _Editor(run, run.stored, taking)
@@ -80,9 +80,9 @@ def edit_thread(
             steps.append(editor.close(edits, tasks))
         except Blamed as blamed:
             raise blamed.error from blamed.error.__cause__
-    addresses = yield from Persist(Batch(steps, editor.pending, editor.status))
+    addresses: Sequence[Address] = yield Persist(Batch(steps, editor.pending, editor.status))
     run.released = True
-    yield from Flush()
+    yield Flush()
     return addresses[-1]
 
 
@@ -91,7 +91,7 @@ def _ask_routers(run: Run, tasks: list[Task]) -> Script[None]:
     if not tasks:
         return
     run.tasks, run.busy = tasks, len(tasks)
-    run.receive((yield from Launch(tasks)))
+    run.receive((yield Launch(tasks)))
     while run.busy:
         run.receive((yield from Receive()))
     if run.failed:
@@ -135,6 +135,8 @@ class _Editor:
     @property
     def pending(self) -> PendingRecord:
         """What is known of the step that is to come. An answer belongs to the task that asked."""
+        if not self._known:
+            return PendingRecord(calls=tuple(self._calls))
         known = tuple(self._known.values())
         asked = {one for record in known for one in (*record.answered, *(asked.id for asked in record.interrupts))}
         answers = {one: answer for one, answer in self._answers.items() if one in asked}
@@ -277,7 +279,7 @@ class _Editor:
         again = self._sends_again(tasks)
         stays = set[str]() if ends else self._staying({task.path for task in tasks}, led, again=again)
         over = self._over(tasks, stays, again=again)
-        late = follow(program, over, Frontier(arrived=led.arrived))
+        late = follow(program, over, Frontier(arrived=led.arrived)) if over else Frontier(arrived=led.arrived)
         if not ends:  # what finished siblings lead to may be there already, and wait
             stays |= {path for path in before.nodes if path in late.nodes and not self._has_finished(path)}
             stays -= {task.path for task in tasks}
@@ -301,10 +303,10 @@ class _Editor:
         changes = merge_changes(self._carried, apply_tasks(program, run.values, closing) if closing else {})
         self._carried = {}
         record = run.record("update", changes, run.frontier)
-        record.tasks = tuple(task_record(task, program.unstored, routes=False) for task in tasks)
+        record.tasks = tuple([task_record(task, program.unstored, routes=False) for task in tasks])
         record.stop = self._stop = self._stopped(tasks, stays)
         self._carry_on({path: moved.get(path, path) for path in stays}, record)
-        self._ran = tuple(task.name for task in tasks if task.name != END) or self._ran
+        self._ran = tuple([task.spec.name for task in tasks if task.spec.name != END]) or self._ran
         return record
 
     def _stopped(self, tasks: Sequence[Task], stays: AbstractSet[str]) -> str | None:
@@ -344,6 +346,8 @@ class _Editor:
 
         Where the edits say what a key holds, they have the last word.
         """
+        if not self._known:
+            return []
         channels = self._run.program.channels
         written = [write for task in tasks for write in task.writes or ()]
         replaced = {write.key for write in written if replaces(channels.get(write.key), write.value)}
@@ -398,7 +402,7 @@ class _Editor:
 
 
 def _paths(frontier: Frontier) -> list[str]:
-    return [*frontier.nodes, *(path for path, _ in _sends(frontier))]
+    return [*frontier.nodes, *[path for path, _ in _sends(frontier)]] if frontier.sends else [*frontier.nodes]
 
 
 def _sends(frontier: Frontier) -> list[tuple[str, Send]]:

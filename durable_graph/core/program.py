@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
+from durable_graph.channels import BaseChannel
 from durable_graph.core.versions import Changes
 from durable_graph.types import MISSING, START
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from durable_graph.channels import BaseChannel
     from durable_graph.types import RetryPolicy, TimeoutPolicy
 
 __all__ = ["Checks", "Join", "NodeNames", "NodeSpec", "Program", "matches"]
@@ -97,6 +97,7 @@ class Program:
     deferred: nodes that run once nothing else does.   changes: what became of stored names and values since.
     step_timeout: seconds that a step may take.   cached: nodes whose results are to be kept in a cache.
     keeps_finished: whether new input that abandons a run keeps what its finished tasks wrote.
+    initial_keys: keys that may hold something before anything was written.
     """
 
     name: str
@@ -118,12 +119,17 @@ class Program:
     step_timeout: float | None = None
     cached: tuple[str, ...] = ()
     keeps_finished: bool = False
+    initial_keys: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        keys = [key for key, channel in self.channels.items() if type(channel).initial is not BaseChannel.initial]
+        object.__setattr__(self, "initial_keys", tuple(keys))  # frozen, but for this moment
 
     def initial_values(self) -> dict[str, Any]:
         """The state before anything was written."""
         found: dict[str, Any] = {}
-        for key, channel in self.channels.items():
-            value = channel.initial()
+        for key in self.initial_keys:
+            value = self.channels[key].initial()
             if value is not MISSING:
                 found[key] = value
         return found

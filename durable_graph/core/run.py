@@ -71,7 +71,7 @@ class Run:
     def __init__(self, program: Program, request: Request, stored: StoredCheckpoint | None) -> None:
         self.program = program
         self.request = request
-        self.stored = today = adapted(program, stored, request.thread)
+        self.stored = today = None if stored is None else adapted(program, stored, request.thread)
         self.values = program.initial_values()
         self.frontier = Frontier()
         self.step = -1
@@ -84,7 +84,7 @@ class Run:
         self.calls: dict[Any, CallRecord] = {}
         self.results: dict[Any, Any] = {}
         self._owner: tuple[Any, ...] | None = None
-        self.migrated = rewritten(program, stored, today)
+        self.migrated = {} if today is stored else rewritten(program, stored, today)
         if today is not None:
             self._take(today)
         self.tasks: list[Task] = []
@@ -143,7 +143,8 @@ class Run:
                 task.stored = True
                 if (known or {}).get(handler.path) is not None:
                     self._recall(handler, (known or {})[handler.path])
-        self.tasks = with_handlers(self.tasks)
+        if known:
+            self.tasks = with_handlers(self.tasks)
         self.again = []
 
     def _recall(self, task: Task, record: TaskRecord) -> None:
@@ -189,7 +190,7 @@ class Run:
 
     def keep_input(self, record: StepRecord, frontier: Frontier) -> None:
         """The checkpoint of the input is stored together with the one after it, and somebody wants to see both."""
-        if self.show.checkpoints:
+        if self.show.modes and self.show.checkpoints:
             values = {key: self.request.copy(value) for key, value in self.values.items()}
             self._input = (values, replace(record, frontier=frontier))
 

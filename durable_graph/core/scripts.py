@@ -34,7 +34,8 @@ __all__ = ["run_graph"]
 
 def run_graph(program: Program, request: Request, began: Callable[[Run], None]) -> Script[Outcome]:
     """A whole call: read the thread, finish what is unfinished if that is wanted, run. `began` is told each run."""
-    stored = (yield from Load()) if request.durable else None
+    # Effects of every call are yielded, not `yield from`ed: see `_advance`.
+    stored: StoredCheckpoint | None = (yield Load()) if request.durable else None
     if request.nested and stored is not None and (stored.past or owner_of(stored) == (request.owner or ())[:2]):
         request = request.continuing()  # its task ran it before
     if request.kind == "input" and request.on_unfinished == "finish" and opening.unfinished(stored):
@@ -46,7 +47,7 @@ def run_graph(program: Program, request: Request, began: Callable[[Run], None]) 
         yield from Emit(run.show.take())
         return outcome_of(run)
     # Outside of the try: a run that cannot begin has stored nothing and holds nothing.
-    addresses = (yield from Persist(first)) if run.request.durable else None
+    addresses: Sequence[Address] | None = (yield Persist(first)) if run.request.durable else None
     try:
         yield from _settle(run, first, addresses)
         yield from _advance(run)
@@ -120,7 +121,7 @@ def _settle(run: Run, batch: Batch, addresses: Sequence[Address] | None) -> Scri
     if addresses is not None:
         run.released = batch.status is not None
         if run.request.flush or run.released:
-            yield from Flush()
+            yield Flush()
     if run.show.events:
         yield from Emit(run.show.take())
 

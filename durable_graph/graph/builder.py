@@ -12,7 +12,6 @@ from durable_graph.core.retrying import as_policies
 from durable_graph.core.versions import Changes
 from durable_graph.errors import InvalidGraphError
 from durable_graph.graph.branches import Branch
-from durable_graph.graph.compiled import CompiledStateGraph
 from durable_graph.graph.lowering import lower
 from durable_graph.graph.nodes import Node, NodeDefaults, input_hint
 from durable_graph.graph.validation import check_graph
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from durable_graph.caches import BaseCache, CachePolicy
-    from durable_graph.graph.compiled import CheckpointerLike
+    from durable_graph.graph.compiled import CheckpointerLike, CompiledStateGraph
     from durable_graph.graph.nodes import Action
     from durable_graph.types import RetryPolicy
 
@@ -369,6 +368,9 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         named = [one for names in (before, after) if names != "*" for one in names]
         check_graph(self, named)
         changes = Changes(version, dict(node_aliases or {}), dict(key_aliases or {}), migrate_state)
+        # Here and not above: it loads asyncio and all that runs graphs, and writing one down should not have to wait.
+        from durable_graph.graph.compiled import CompiledStateGraph
+
         program, context = lower(
             self,
             name or "LangGraph",

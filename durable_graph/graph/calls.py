@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
@@ -88,10 +88,14 @@ def make_call(
         InvalidUpdateError: a Command's update or goto does not fit the graph.
         UnserializableValueError: the input holds something that cannot be stored.
     """
-    _one_of("durability", durability or "sync", _DURABILITIES)
-    _one_of("on_unfinished", on_unfinished, _POLICIES)
-    _one_of("on_busy", on_busy, _BUSY)
-    _known_nodes(program, interrupt_before, interrupt_after)
+    if (durability or "sync") not in _DURABILITIES:
+        raise _unknown("durability", durability, _DURABILITIES)
+    if on_unfinished not in _POLICIES:
+        raise _unknown("on_unfinished", on_unfinished, _POLICIES)
+    if on_busy not in _BUSY:
+        raise _unknown("on_busy", on_busy, _BUSY)
+    if interrupt_before or interrupt_after:
+        _known_nodes(program, interrupt_before, interrupt_after)
     durable = encode is not None
     if nest is not None:
         durability = nest.durability
@@ -107,7 +111,7 @@ def make_call(
         after=interrupt_after,
         modes=modes,
         on_unfinished=on_unfinished,
-        run_id=str(config.get("run_id") or (secrets.token_hex(8) if nest is None else nest.run_id)),
+        run_id=str(config.get("run_id") or (_new_run_id() if nest is None else nest.run_id)),
         metadata=_metadata(config, encode),
         nested=nest is not None,
         control=control,
@@ -147,7 +151,8 @@ def make_edit(
         InvalidInputError: an update as "__input__" does not fit the input schema.
         InvalidConfigError: `on_busy` is unknown.
     """
-    _one_of("on_busy", on_busy, _BUSY)
+    if on_busy not in _BUSY:
+        raise _unknown("on_busy", on_busy, _BUSY)
     if checkpointer is None:
         what = f"graph {program.name!r} has no checkpointer, so it keeps no state that could be changed"
         raise NoCheckpointerError(what)
@@ -162,7 +167,7 @@ def make_edit(
         copy=own,
         durable=True,
         flush=True,
-        run_id=str(config.get("run_id") or secrets.token_hex(8)),
+        run_id=str(config.get("run_id") or _new_run_id()),
         metadata=_metadata(config, encode),
     )
     edits: list[tuple[Edit, ...]] = []
@@ -176,6 +181,10 @@ def make_edit(
             edits.append(tuple(_edit(StateUpdate(*update), schemas, encode) for update in made[0].values))
     checkpoint_id = config["configurable"].get("checkpoint_id")
     return Call(request, config, "sync", checkpoint_id, None, None, tuple(edits), on_busy=on_busy)
+
+
+def _new_run_id() -> str:
+    return os.urandom(8).hex()
 
 
 def _edit(update: StateUpdate, schemas: Context, encode: Callable[[Any], bytes]) -> Edit:
@@ -204,8 +213,10 @@ def read_context(schemas: Context, context: Any) -> Any:
 
 def _metadata(config: Mapping[str, Any], encode: Callable[[Any], bytes] | None) -> dict[str, Any]:
     """What is stored with every checkpoint: only what was passed as metadata, never `configurable` with its secrets."""
-    found = own(config.get("metadata", {}))
-    if encode is not None and found:
+    if not config.get("metadata"):
+        return {}
+    found = own(config["metadata"])
+    if encode is not None:
         try:
             _ = encode(found)
         except UnserializableValueError as error:
@@ -228,8 +239,9 @@ def _read_input(given: Any, schemas: Context, encode: Callable[[Any], bytes] | N
             known = ", ".join(map(repr, schema.keys))
             what = f"the input has key {key!r}, which {schema.name} does not have (it has {known})"
             raise InvalidInputError(what)
-    for key in scope.prepare.keys() & values.keys():
-        values[key] = scope.prepare[key](values[key], MISSING)
+    for key in scope.prepare:
+        if key in values:
+            values[key] = scope.prepare[key](values[key], MISSING)
     if schemas.checks is not None:
         values = schemas.checks.validate_input(values)
     return [_write(key, value, schemas, encode, "the input") for key, value in values.items()]
@@ -281,7 +293,5 @@ def _known_nodes(program: Program, *names: NodeNames) -> None:
                 raise InvalidConfigError(what)
 
 
-def _one_of(name: str, value: Any, known: Sequence[str]) -> None:
-    if value not in known:
-        what = f"unknown {name} {value!r}; known: {', '.join(known)}"
-        raise InvalidConfigError(what)
+def _unknown(name: str, value: Any, known: Sequence[str]) -> InvalidConfigError:
+    return InvalidConfigError(f"unknown {name} {value!r}; known: {', '.join(known)}")

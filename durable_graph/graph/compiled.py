@@ -11,13 +11,14 @@ import contextvars
 import copy as copying
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache as cache_calls
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias
 
 from typing_extensions import TypeVar
 
 from durable_graph.errors import InvalidConfigError, NoCheckpointerError
-from durable_graph.graph.calls import Call, make_call
+from durable_graph.graph.calls import Call, make_call, taking
 from durable_graph.graph.inner import namespace_of
 from durable_graph.graph.nesting import inherited, nest_of
 from durable_graph.graph.outputs import read_listening
@@ -54,6 +55,8 @@ starts anew for every task), True (it has a memory of its own in the thread), Fa
 
 ConfigLike: TypeAlias = "Mapping[str, Any] | None"
 Nodes: TypeAlias = "Sequence[str] | Literal['*'] | None"
+
+_NOBODY: Final[frozenset[str]] = frozenset()
 
 
 class CompiledStateGraph(Performs, Generic[StateT, ContextT, InputT, OutputT]):
@@ -98,6 +101,8 @@ class CompiledStateGraph(Performs, Generic[StateT, ContextT, InputT, OutputT]):
         self.checkpointer = resolved(checkpointer)
         self.config: dict[str, Any] = {"configurable": {}}
         self.schemas = schemas
+        self._taking = cache_calls(taking)
+        self._usual = read_listening(program, "values", "v1", None, schemas.output)
 
     def __repr__(self) -> str:
         nodes = ", ".join(name for name, spec in self.program.nodes.items() if not spec.hidden)
@@ -328,7 +333,11 @@ class CompiledStateGraph(Performs, Generic[StateT, ContextT, InputT, OutputT]):
     ) -> tuple[Listening, Call]:
         before, after, durability, on_unfinished, on_busy, control = rules
         mode, version, output_keys, subgraphs = shown
-        listening = read_listening(self.program, mode, version, output_keys, self.schemas.output, subgraphs=subgraphs)
+        listening = self._usual
+        if mode != "values" or version != "v1" or output_keys is not None or subgraphs:
+            listening = read_listening(
+                self.program, mode, version, output_keys, self.schemas.output, subgraphs=subgraphs
+            )
         passed = self._normalise(config)
         if LANGCHAIN in sys.modules:
             from durable_graph.langchain.callbacks import without_default_limit
@@ -347,8 +356,8 @@ class CompiledStateGraph(Performs, Generic[StateT, ContextT, InputT, OutputT]):
             passed if nest is None else inherited(nest, passed),
             modes=listening.modes,
             context=context,
-            interrupt_before=_names(before),
-            interrupt_after=_names(after),
+            interrupt_before=_names(before) if before else _NOBODY,
+            interrupt_after=_names(after) if after else _NOBODY,
             durability=durability,
             on_unfinished=on_unfinished,
             on_busy=on_busy,
@@ -359,14 +368,15 @@ class CompiledStateGraph(Performs, Generic[StateT, ContextT, InputT, OutputT]):
         call.subgraphs = subgraphs
         if nest is None:
             call.ns = namespace_of(call.config)
-            _ = self._graph_at(call.ns)
+            if call.ns:
+                _ = self._graph_at(call.ns)
         return listening, call
 
 
-def _names(given: Nodes) -> NodeNames:
+def _names(given: Sequence[str] | Literal["*"]) -> NodeNames:
     if given == "*":
         return "*"
-    return frozenset((given,) if isinstance(given, str) else given or ())
+    return frozenset((given,) if isinstance(given, str) else given)
 
 
 def _quiet(call: Call) -> Call:

@@ -11,7 +11,6 @@ from durable_graph.core.editing import COPY, edit_thread
 from durable_graph.core.scripts import run_graph
 from durable_graph.errors import InternalError
 from durable_graph.graph.caching import CacheCalls
-from durable_graph.graph.calls import taking
 from durable_graph.graph.nesting import ALWAYS_SEEN, ainside, inside
 from durable_graph.graph.outputs import result_of
 from durable_graph.graph.passing import apassing, passing
@@ -19,15 +18,17 @@ from durable_graph.graph.printing import PRINTED, printed
 from durable_graph.persistence.codec import CODEC
 from durable_graph.runtime.aio import AsyncDriver
 from durable_graph.runtime.blocking import BlockingDriver
+from durable_graph.runtime.committer import committer_for
 from durable_graph.runtime.context import RunContext
 from durable_graph.runtime.hold import Raced
 from durable_graph.runtime.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
 
     from durable_graph.core.effects import Script
     from durable_graph.core.ending import Outcome
+    from durable_graph.core.program import NodeSpec
     from durable_graph.core.streaming import Event
     from durable_graph.graph.calls import Call
     from durable_graph.graph.outputs import Selection
@@ -51,6 +52,7 @@ class Performs(CacheCalls):
     name: str
     store: Any
     debug: bool
+    _taking: Callable[[NodeSpec], NodeSpec]
 
     def _result(self, outcome: Outcome, version: str = "v1", selection: Selection = None) -> Any:
         return result_of(self.program, self.schemas.output, outcome, version, selection)
@@ -75,8 +77,10 @@ class Performs(CacheCalls):
         _listen(call, shared)
         if self.checkpointer is None:
             return shared, None
+        self._committer = committer_for(self.checkpointer)  # kept, or each call would make another one
         shared.session = Session(
             self.checkpointer,
+            self._committer,
             call.request.thread,
             call.checkpoint_id,
             call.durability,
@@ -121,7 +125,7 @@ class Performs(CacheCalls):
         raise _never_ours(call)
 
     def _edit(self, call: Call, shared: RunContext) -> Script[Any]:
-        return edit_thread(call.program or self.program, call.request, call.edits, taking, shared.watch)
+        return edit_thread(call.program or self.program, call.request, call.edits, self._taking, shared.watch)
 
     def _events(self, call: Call) -> Generator[Sequence[Event], None, Outcome]:
         if LANGCHAIN not in sys.modules:

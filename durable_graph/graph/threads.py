@@ -16,7 +16,7 @@ from durable_graph.graph.inner import graph_at, graphs_at, namespace_of, subgrap
 from durable_graph.graph.views import ThreadView
 from durable_graph.persistence.checkpointer import Checkpointer
 from durable_graph.runtime import config as configs
-from durable_graph.runtime.session import aask, ask, nothing
+from durable_graph.runtime.session import aask, ask
 from durable_graph.types import StateUpdate
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from durable_graph.graph.drawing import DrawnGraph
     from durable_graph.graph.lowering import Context
     from durable_graph.records import Address, StoredCheckpoint
-    from durable_graph.runtime.session import Asking
     from durable_graph.types import Config, OnBusy, StateSnapshot
 
 __all__ = ["ThreadCalls", "resolved"]
@@ -156,7 +155,10 @@ class ThreadCalls(ABC):
         on_busy: OnBusy = "reject",
     ) -> Config:
         """Several supersteps of updates, each with a checkpoint of its own, all of them or none. See `update_state`."""
-        call = self._edit_call(config, supersteps, ask(*self._edited(config)), on_busy)
+        merged = self._merged(config)
+        view = self._edited(merged)
+        edited = None if view is None else ask(view.checkpointer, view.one())
+        call = self._edit_call(merged, supersteps, edited, on_busy)
         return history.config_of(call.request.thread, self._apply(call), call.ns)
 
     async def abulk_update_state(
@@ -167,7 +169,10 @@ class ThreadCalls(ABC):
         on_busy: OnBusy = "reject",
     ) -> Config:
         """Async `bulk_update_state`."""
-        call = self._edit_call(config, supersteps, await aask(*self._edited(config)), on_busy)
+        merged = self._merged(config)
+        view = self._edited(merged)
+        edited = None if view is None else await aask(view.checkpointer, view.one())
+        call = self._edit_call(merged, supersteps, edited, on_busy)
         return history.config_of(call.request.thread, await self._aapply(call), call.ns)
 
     # --- inside -------------------------------------------------------------------------------------------------------
@@ -182,7 +187,9 @@ class ThreadCalls(ABC):
     def _normalise(self, config: Mapping[str, Any] | None) -> dict[str, Any]: ...
 
     def _view(self, config: Mapping[str, Any]) -> ThreadView:
-        merged = self._merged(config)
+        return self._view_of(self._merged(config))
+
+    def _view_of(self, merged: dict[str, Any]) -> ThreadView:
         ns = namespace_of(merged)
         return ThreadView(self._graph_at(ns).program, self.checkpointer, merged, ns, self._program_of)
 
@@ -278,23 +285,20 @@ class ThreadCalls(ABC):
     def _merged(self, config: Mapping[str, Any]) -> dict[str, Any]:
         return configs.merge(self.config, self._normalise(config))
 
-    def _edited(self, config: Mapping[str, Any]) -> tuple[Any, Asking[StoredCheckpoint | None]]:
-        """The checkpoint that is to be edited, where only that tells which graph is meant."""
-        merged = self._merged(config)
+    def _edited(self, merged: dict[str, Any]) -> ThreadView | None:
+        """Where only the checkpoint that is to be edited tells which graph is meant: what finds it."""
         ns = namespace_of(merged)
-        if len(graphs_at(self, ns)) < 2:  # noqa: PLR2004 - there are several
-            return self.checkpointer, nothing()
-        view = self._view(config)
-        return view.checkpointer, view.one()
+        if not ns or len(graphs_at(self, ns)) < 2:  # noqa: PLR2004 - there are several
+            return None
+        return self._view_of(merged)
 
     def _edit_call(
         self,
-        config: Mapping[str, Any],
+        merged: dict[str, Any],
         supersteps: Sequence[Sequence[StateUpdate]],
         edited: StoredCheckpoint | None,
         on_busy: OnBusy,
     ) -> Call:
-        merged = self._merged(config)
         ns = namespace_of(merged)
         graph = self._graph_at(ns, edited)
         call = make_edit(graph.program, graph.schemas, merged, supersteps, self.checkpointer, on_busy)

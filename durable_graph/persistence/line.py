@@ -22,6 +22,9 @@ _tuple: Any = tuple  # untyped: its `__new__` makes a Said without the call in P
 SMALLEST_LIMIT: Final = 2048
 """A new BASE is due when the rows since the last one weigh more than this, and more than that base."""
 
+READ_LIMIT: Final = 512
+"""The same for a line that was loaded: by how often runs load a thread, its rows cost more to read than to write."""
+
 _ENTRY_WEIGHT: Final = 16
 """About how many bytes a key takes in a BASE, besides its name and value."""
 
@@ -141,8 +144,8 @@ class Line:
     """
 
     __slots__ = (
-        "_keys", "_room", "base_due", "channels", "created_at", "lane", "numbers", "parent", "place", "said", "seq",
-        "top", "words",
+        "_keys", "_room", "_weight", "base_due", "channels", "created_at", "lane", "numbers", "parent", "place", "said",
+        "seq", "top", "words",
     )  # fmt: skip
 
     def __init__(self, lane: int) -> None:
@@ -159,12 +162,19 @@ class Line:
         self.said: Said | None = None
         self._keys: dict[int, str] = {}
         self._room = 0
+        self._weight = 0
+
+    def loaded(self) -> None:
+        """The rows came from the store, to go on from: a BASE is due earlier, so that the next load is short."""
+        limit = max(SMALLEST_LIMIT, self._weight)
+        if limit - self._room > max(READ_LIMIT, self._weight):
+            self._room, self.base_due = -1, True
 
     def copy(self) -> Line:
         """The line as it is now; the two go on independently."""
         other = Line(self.lane)
         other.seq, other.place, other.parent, other.created_at = self.seq, self.place, self.parent, self.created_at
-        other.base_due, other._room = self.base_due, self._room
+        other.base_due, other._room, other._weight = self.base_due, self._room, self._weight
         other.said, other.top = self.said, self.top
         other.channels, other._keys = {**self.channels}, {**self._keys}
         other.words, other.numbers = [*self.words], {**self.numbers}
@@ -222,6 +232,7 @@ class Line:
             self.channels[key] = (number, version, form)
             self._keys[number] = key
             weight += len(key) + _ENTRY_WEIGHT + (len(form) if isinstance(form, bytes) else 0)
+        self._weight = weight
         self._room = max(SMALLEST_LIMIT, weight)
         self.base_due = False
         self.words, self.numbers = [], {}

@@ -156,13 +156,19 @@ def is_frozen(cls: type[Any]) -> bool:
 # --- stored fields against declared fields -----------------------------------------------------------------------
 
 
-def declared_fields(cls: type[Any]) -> dict[str, Callable[[], Any] | None] | None:
+def declared_fields(cls: type[Any]) -> Mapping[str, Callable[[], Any] | None] | None:
     """Each field of a dataclass, pydantic model or NamedTuple with what makes its default (None: it has none).
 
     None for a class that declares no fields.
     """
     if is_pydantic(cls):
         return {name: _model_default(field) for name, field in _model_fields(cls).items()}
+    return _fixed_fields(cls)
+
+
+@functools.lru_cache(maxsize=4096)
+def _fixed_fields(cls: type[Any]) -> dict[str, Callable[[], Any] | None] | None:
+    """`declared_fields` of classes whose fields never change once the class is there."""
     if dataclasses.is_dataclass(cls):
         return {field.name: _dataclass_default(field) for field in dataclasses.fields(cls)}
     if is_namedtuple(cls):

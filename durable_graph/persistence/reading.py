@@ -237,6 +237,7 @@ class Reading:
             if isinstance(form, Log)
         }
         tip = point.follower is None
+        self._line.loaded()
         return LaneWriter(self.codec, self.lane, line=self._line if tip else point.line, kept=kept, tip=tip)
 
     def _step(self, point: Point, *, tasks: bool) -> StepRecord:

@@ -32,7 +32,10 @@ KNOWN: Final = (
     "recursion_limit",
     "max_concurrency",
 )
+_EMPTY: Final[dict[str, Any]] = {"configurable": {}}
 _RAISED: Final = ("thread_id", "checkpoint_id")
+_TOP: Final = frozenset(KNOWN).difference(_RAISED)
+_COUNTS: Final = frozenset({"recursion_limit", "max_concurrency"})
 
 
 def normalise(config: Mapping[str, Any] | None, *, strict: bool = True) -> dict[str, Any]:
@@ -49,24 +52,27 @@ def normalise(config: Mapping[str, Any] | None, *, strict: bool = True) -> dict[
     found: dict[str, Any] = {}
     configurable = dict(_mapping(config, "configurable"))
     for key, value in config.items():
-        if key in _RAISED or (key not in KNOWN and not strict):
+        if key in _TOP:
+            if value is not None:
+                found[key] = value
+        elif key in _RAISED or not strict:
             configurable[key] = value
-        elif key not in KNOWN:
+        else:
             raise InvalidConfigError(_unknown(key))
-        elif value is not None:
-            found[key] = value
     found["configurable"] = configurable
     if "metadata" in found:
         found["metadata"] = dict(_mapping(config, "metadata"))
     if "callbacks" in found:
         found["callbacks"] = _callbacks(found["callbacks"])
-    _check_count(found, "recursion_limit")
-    _check_count(found, "max_concurrency")
+    for key in found.keys() & _COUNTS:
+        _check_count(key, found[key])
     return found
 
 
 def merge(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Two normalised configs; `more` wins, tags and callbacks add up."""
+    if base == _EMPTY:  # a graph without a config of its own
+        return {**more}
     merged = {**base, **more}
     for key in ("configurable", "metadata"):
         if key in base and key in more:
@@ -97,6 +103,8 @@ def thread_of(config: Mapping[str, Any]) -> str:
         InvalidConfigError: it names none, or an empty one: every caller without an id would share one conversation.
     """
     given = config["configurable"].get("thread_id")
+    if type(given) is str and given.strip():
+        return given
     cure = 'Pass config={"configurable": {"thread_id": "..."}} with an id of your own for this conversation.'
     if given is None:
         what = "the graph has a checkpointer, so a run needs a thread_id"
@@ -125,7 +133,7 @@ def _mapping(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     if not hasattr(value, "items"):
         what = f"config[{key!r}] is {type(value).__name__}, expected a dict"
         raise InvalidConfigError(what)
-    return cast("Mapping[str, Any]", value)
+    return value
 
 
 def _callbacks(given: Any) -> Any:
@@ -137,8 +145,7 @@ def _callbacks(given: Any) -> Any:
     raise InvalidConfigError(what, cure="Pass callbacks=[handler].")
 
 
-def _check_count(config: Mapping[str, Any], key: str) -> None:
-    value = config.get(key)
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+def _check_count(key: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         what = f"config[{key!r}] is {value!r}, expected a whole number from 1 on"
         raise InvalidConfigError(what)

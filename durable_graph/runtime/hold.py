@@ -13,8 +13,8 @@ Drivers do the waiting: `push` answers with what is to be waited for, `flush` wa
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 import threading
 import time
 from collections import deque
@@ -91,7 +91,7 @@ class Hold:
         self._instant = checkpointer.instant
         self._epoch_seen = loaded.thread.epoch if loaded is not None else None
         # A new thread's epochs start at random: a zombie of a deleted thread of that name must find none of its own.
-        self.epoch = (self._epoch_seen or secrets.randbelow(1 << 24) + 1) + 1
+        self.epoch = (self._epoch_seen or int.from_bytes(os.urandom(3), "big") + 1) + 1
         self.lanes = {info.lane: info for info in loaded.lanes} if loaded is not None else {}
         self.last = {lane: info.last for lane, info in self.lanes.items()}
         self.seq = self.first = max(self.last.values(), default=0)

@@ -8,7 +8,6 @@ answers to signal 0.
 from __future__ import annotations
 
 import os
-import secrets
 from concurrent.futures import Future
 from functools import cache
 from pathlib import Path
@@ -23,7 +22,7 @@ os.register_at_fork(after_in_child=_ENDING.clear)
 
 def claim_name() -> str:
     """A new owner: one run of this process."""
-    owner = f"{_boot()}:{_namespace('self')}:{os.getpid()}:{_own_start(os.getpid())}:{secrets.token_hex(4)}"
+    owner = f"{_boot()}:{_namespace('self')}:{os.getpid()}:{_own_start(os.getpid())}:{os.urandom(4).hex()}"
     _ACTIVE.add(owner)
     return owner
 

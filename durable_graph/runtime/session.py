@@ -17,7 +17,6 @@ from durable_graph.persistence.codec import CODEC
 from durable_graph.persistence.layout import LaneWriter, read_at, read_head, read_history
 from durable_graph.records import MAIN, RowRange
 from durable_graph.runtime import owner
-from durable_graph.runtime.committer import committer_for
 from durable_graph.runtime.context import CURRENT
 from durable_graph.runtime.hold import Hold
 from durable_graph.runtime.outbox import Outbox
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from durable_graph.persistence.checkpointer import Checkpointer
     from durable_graph.records import Address, Lease, LoadedThread, Row, StoredCheckpoint, TaskRecord
+    from durable_graph.runtime.committer import Committer
     from durable_graph.types import Durability, OnBusy
 
 __all__ = [
@@ -40,7 +40,6 @@ __all__ = [
     "begun",
     "lineage",
     "newest",
-    "nothing",
     "placed",
     "read_from",
     "walk",
@@ -63,6 +62,7 @@ class Session:
     def __init__(
         self,
         checkpointer: Checkpointer,
+        committer: Committer,
         key: str,
         wanted: str | None,
         durability: Durability,
@@ -73,6 +73,7 @@ class Session:
         on_busy: OnBusy = "reject",
     ) -> None:
         self.checkpointer = checkpointer
+        self._committer = committer
         self.patience = Patience(on_busy)
         self.key = key
         self.durability: Durability = durability
@@ -93,7 +94,7 @@ class Session:
         self.close()
         checkpointer = self.checkpointer
         loaded = self._look()
-        hold = Hold(checkpointer, committer_for(checkpointer), self.key, loaded, self.durability)
+        hold = Hold(checkpointer, self._committer, self.key, loaded, self.durability)
         stored, writer = None, None
         if self._ns and not self._editing:
             stored, writer = self._inside(hold)
@@ -274,11 +275,6 @@ def _worker(task: TaskRecord) -> str:
 Asking: TypeAlias = "Generator[tuple[str, tuple[Any, ...], dict[str, Any]], Any, T]"
 """A read in steps: yields (verb, arguments, keywords) of a Checkpointer and is sent the answers, so that sync and async
 callers share it. Drive it with `ask` or `aask`."""
-
-
-def nothing() -> Asking[None]:
-    """A read of nothing."""
-    yield from ()
 
 
 def newest(key: str, *, ns: str = "") -> Asking[StoredCheckpoint | None]:

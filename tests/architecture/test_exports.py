@@ -42,10 +42,18 @@ def test_an_unknown_name_is_an_attribute_error():
         durable_graph.no_such_name  # noqa: B018 - reading it is the test
 
 
-def test_importing_the_package_loads_nothing_heavy():
+def loaded_by(statement):
+    """The heavy modules that a script loads which begins with this statement."""
     command = (
-        "import sys; before = set(sys.modules); import durable_graph; "
-        f"print(*sorted((set(sys.modules) - before) & {HEAVY!r}))"
+        f"import sys; before = set(sys.modules); {statement}; print(*sorted((set(sys.modules) - before) & {HEAVY!r}))"
     )
     run = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
-    assert run.stdout.split() == []
+    return set(run.stdout.split())
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    assert loaded_by("import durable_graph") == set()
+
+
+def test_writing_a_graph_down_loads_nothing_that_runs_it():
+    assert loaded_by("from durable_graph import StateGraph") <= {"msgpack"}
