@@ -23,7 +23,7 @@ SMALLEST_LIMIT: Final = 2048
 """A new BASE is due when the rows since the last one weigh more than this, and more than that base."""
 
 READ_LIMIT: Final = 512
-"""The same for a line that was loaded: by how often runs load a thread, its rows cost more to read than to write."""
+"""The same for a line that was loaded: where runs are short, a thread is read as often as it is written."""
 
 _ENTRY_WEIGHT: Final = 16
 """About how many bytes a key takes in a BASE, besides its name and value."""

@@ -109,6 +109,35 @@ def test_bases_at_most_double_the_bytes_and_keep_loads_short(store, random, keys
     assert sum(len(row.data) for row in loaded.rows[1:]) <= max(2048, 2 * len(loaded.rows[0].data)) + 200
 
 
+@pytest.mark.parametrize("keys", [1, 300])
+def test_bases_of_a_lane_that_is_loaded_for_each_step_at_most_double_its_bytes_and_keep_loads_shorter(
+    store, random, keys
+):
+    store.add(
+        store.writer().checkpoint(step(0, random, {f"channel_{n}": Change(n) for n in range(keys)}, []), 1, EPOCH)
+    )
+    for n in range(1, 1000):
+        stored, writer = store.head()
+        assert stored.values[f"channel_{n % keys}"] == n % keys
+        store.add(writer.checkpoint(step(n, random, {f"channel_{n % keys}": Change(n % keys)}, []), n + 1, EPOCH))
+    line = [row for row in store.rows.values() if row.part == MAIN]
+    bases = sum(len(row.data) for row in line if row.kind == BASE)
+    assert bases <= sum(len(row.data) for row in line) / 2
+    loaded = store.load()
+    assert sum(len(row.data) for row in loaded.rows[1:]) <= max(512, 2 * len(loaded.rows[0].data)) + 200
+
+
+def test_a_base_that_is_due_for_a_loaded_lane_stays_due_behind_pending_rows(store, random):
+    writer = store.writer()
+    for n in range(10):
+        store.add(writer.checkpoint(step(n, random, {"n": Change(n)}, []), n + 1, EPOCH))
+    writer = store.head()[1]
+    store.add(writer.pending(PendingRecord(answers={"i": 1}), 11, EPOCH))
+    store.add(writer.checkpoint(step(10, random, {"n": Change(10)}, []), 12, EPOCH))
+    assert [row.kind for row in store.load().rows] == [BASE]
+    assert store.head()[0].values == {"n": 10}
+
+
 def test_many_pending_rows_bring_the_next_base_nearer(store, random):
     writer = store.writer()
     store.add(writer.checkpoint(step(0, random, {"n": Change(0)}, []), 1, EPOCH))
