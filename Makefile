@@ -25,6 +25,8 @@ SUPPORTED := 3.11 3.12 3.13
 PYTEST = $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadgroup
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests start a thousand processes; none is to compile again what another one has.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
