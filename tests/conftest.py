@@ -28,3 +28,12 @@ def pytest_collection_finish():
     """What was collected lasts to the end: no test that looks for garbage has to look through it (half a second)."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    if config.getvalue("dist") == "loadgroup":
+        from tests.scheduling import Scheduling
+
+        return Scheduling(config, log)
+    return None
