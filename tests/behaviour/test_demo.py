@@ -19,7 +19,7 @@ DEMO = "log_triage.py"
 TIMES = "\N{MULTIPLICATION SIGN}"
 ENTRY = "[Sun Dec 04 04:47:44 2005] [{}] {}"
 
-pytestmark = pytest.mark.crash
+pytestmark = [pytest.mark.crash, pytest.mark.xdist_group("demo")]  # several look at one run
 
 
 @pytest.fixture(autouse=True)
@@ -57,9 +57,15 @@ def write_log(path, *, end="\n"):
 # --- as a user starts it ----------------------------------------------------------------------------------------------
 
 
-def test_the_demo_kills_its_child_with_signal_9_and_ends_well(tmp_path):
-    folder = tmp_path / "a folder"
-    done = play(folder, cwd=tmp_path)
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """A demo that was played to its end: what became of the process, and its folder."""
+    where = tmp_path_factory.mktemp("played")
+    return play(where / "a folder", cwd=where), where / "a folder"
+
+
+def test_the_demo_kills_its_child_with_signal_9_and_ends_well(played):
+    done, folder = played
     assert (done.returncode, done.stderr) == (0, "")
     assert "ended with signal 9 (SIGKILL)" in done.stdout
     assert "nothing that had finished ran twice" in done.stdout
@@ -176,8 +182,8 @@ def lines_after(text, start):
     return shown[next(at for at, line in enumerate(shown) if line.startswith(start)) :]
 
 
-def test_the_demo_travels_back_and_shows_both_branches(tmp_path):
-    done = play(tmp_path)
+def test_the_demo_travels_back_and_shows_both_branches(played):
+    done, folder = played
     assert (done.returncode, done.stderr) == (0, "")
     shown = lines_after(done.stdout, "first branch")
     assert [line.split("  ", 1)[0] for line in shown[:8]] == [
@@ -191,21 +197,21 @@ def test_the_demo_travels_back_and_shows_both_branches(tmp_path):
         "+ no alarm: 44.8% of the lines are errors or worse, the threshold is 50%",
     ]
     assert "the 18 checkpoints of the first branch are as they were, and nothing before the fork ran again" in shown[10]
-    assert starts(tmp_path, "ledger-branch.txt") == {
+    assert starts(folder, "ledger-branch.txt") == {
         **dict.fromkeys(("judge", "report", "notify", "ask (stop)"), 1),
         "enter ask": 2,
     }
-    assert len(outbox(tmp_path)) == 1
-    told = [notice["id"] for notice in outbox(tmp_path, "notices.jsonl")]
+    assert len(outbox(folder)) == 1
+    told = [notice["id"] for notice in outbox(folder, "notices.jsonl")]
     assert len(told) == len(set(told)) == 3
 
 
-def test_the_drawing_names_the_checkpoint_that_forked_and_the_edit(tmp_path):
+def test_the_drawing_names_the_checkpoint_that_forked_and_the_edit(played):
     from triage_graph import build
 
-    done = play(tmp_path)
-    graph = build(f"sqlite:///{tmp_path}/runs.db")
-    thread = outbox(tmp_path)[0]["id"]
+    done, folder = played
+    graph = build(f"sqlite:///{folder}/runs.db")
+    thread = outbox(folder)[0]["id"]
     history = list(graph.get_state_history({"thread_id": thread}))
     (edit,) = [one for one in history if one.metadata["source"] == "update"]
     fork, drawn = edit.parent_config["configurable"]["checkpoint_id"], edit.config["configurable"]["checkpoint_id"]
