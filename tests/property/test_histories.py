@@ -29,6 +29,8 @@ from tests.property import plain_graphs as plans
 
 SEEDS = 500
 EACH = 25
+ON_DISK = 200
+"""So many of them run on SQLite too; all of them among the slow tests."""
 CONFIG = {"configurable": {"thread_id": "t"}, "recursion_limit": naive.LIMIT}
 
 
@@ -432,8 +434,14 @@ def test_random_histories_in_memory_are_what_the_naive_model_says(first):
         live_through(seed, mortal(InMemorySaver)())
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, EACH))
+@pytest.mark.parametrize(
+    "first",
+    [
+        *range(0, ON_DISK, EACH),
+        *(pytest.param(first, marks=pytest.mark.slow) for first in range(ON_DISK, SEEDS, EACH)),
+    ],
+)
 def test_random_histories_on_sqlite_are_what_the_naive_model_says(first, tmp_path):
     for seed in range(first, first + EACH):
-        with mortal(SqliteSaver)(tmp_path / f"{seed}.db") as saver:
+        with mortal(SqliteSaver)(tmp_path / f"{seed}.db", synchronous="NORMAL") as saver:
             live_through(seed, saver)

@@ -145,7 +145,7 @@ def stores(tmp_path):
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 40))])
 def test_a_random_history_ends_as_plain_python_says(stores, seed, durability):
     for log, expected in History(seed, stores["memory"], durability).play():
         assert log == expected
