@@ -17,7 +17,7 @@ from tests.behaviour.playing import EXAMPLES, SAMPLE
 DEMO = "incident_agent.py"
 READ_ONCE = {"summarize_levels": 1, "recent_errors": 2, "search_lines": 1, "show_worker": 1}
 
-pytestmark = [pytest.mark.crash, pytest.mark.xdist_group("agent demo")]  # several look at one incident
+pytestmark = pytest.mark.crash
 
 
 @pytest.fixture(autouse=True)

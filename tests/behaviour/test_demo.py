@@ -19,7 +19,7 @@ DEMO = "log_triage.py"
 TIMES = "\N{MULTIPLICATION SIGN}"
 ENTRY = "[Sun Dec 04 04:47:44 2005] [{}] {}"
 
-pytestmark = [pytest.mark.crash, pytest.mark.xdist_group("demo")]  # several look at one run
+pytestmark = pytest.mark.crash
 
 
 @pytest.fixture(autouse=True)

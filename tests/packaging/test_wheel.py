@@ -12,9 +12,6 @@ import pytest
 
 from tests.sources import PACKAGES, ROOT, files
 
-# One worker builds the wheel for all the tests of this module.
-pytestmark = pytest.mark.xdist_group("wheel")
-
 WRITE = """
     from typing import TypedDict
     from durable_graph import END, START, StateGraph
@@ -49,7 +46,7 @@ WHERE = """
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory):
-    """The wheel, made from the sdist as a release is."""
+    """The wheel, made from the sdist as a release is, by one worker (tests/scheduling.py)."""
     # From a copy, because setuptools leaves its traces beside the sources.
     source = tmp_path_factory.mktemp("source")
     for path in files(*PACKAGES, "migrations", "pyproject.toml", "README.md", "LICENSE"):
