@@ -5,11 +5,14 @@ backend   memory | sqlite | postgres: `make()` gives a checkpointer, `reopen()` 
 """
 
 import gc
+import itertools
 
 import pytest
 
 from tests.backends import BACKENDS
 from tests.faces import FACES
+
+ENDED = itertools.count(1)
 
 
 @pytest.fixture(params=FACES, ids=lambda face: face.name)
@@ -24,10 +27,19 @@ def backend(request, tmp_path):
     backend.close()
 
 
-def pytest_collection_finish():
-    """What was collected lasts to the end: no test that looks for garbage has to look through it (half a second)."""
+def lasts():
+    """What is here now lasts to the end: no test that looks for garbage has to look through it (half a second)."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_collection_finish():
+    lasts()
+
+
+def pytest_runtest_logfinish():
+    if next(ENDED) % 200 == 0:  # modules that tests imported, pytest's reports
+        lasts()
 
 
 @pytest.hookimpl(optionalhook=True)
