@@ -10,14 +10,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from psycopg import errors
 from typing_extensions import override
 
 from checkpointers.fencing import LEASE_SECONDS, RUNNING, checked_lease, different_rows
 from checkpointers.sql import postgres_statements as sql
+from checkpointers.sql.postgres_driver import errors
 from checkpointers.sql.postgres_target import SCHEMA
 from checkpointers.sql.postgres_user import PostgresUser
 from checkpointers.sql.text import as_bytes, as_text
+from durable_graph.errors import InternalError
 from durable_graph.persistence.checkpointer import Checkpointer
 from durable_graph.records import Claim, CommitItem, LaneInfo, Lease, LoadedThread, Row, RowRange, ThreadInfo
 
@@ -129,7 +130,7 @@ class PostgresSaver(PostgresUser, Checkpointer):
     @override
     def commit(self, items: Sequence[CommitItem]) -> list[Outcome]:
         database = self._database or self._open()
-        return database.write(partial(_commit, database=database, items=items), self._patience)
+        return database.write(_Committing(database, items), self._patience)
 
 
 AsyncPostgresSaver = PostgresSaver
@@ -185,13 +186,30 @@ class _Claiming:
         self._tried = False
 
     def __call__(self, connection: Connection) -> Claim | None:
-        request, text = self._request, self._database.text
-        key = as_bytes(request.key)
-        if self._tried:  # the answer was lost; it may have been granted
-            mine = connection.execute(text(sql.MINE), (key, request.new_epoch, request.owner)).fetchone()
-            if mine is not None:
-                return Claim(mine[0], request.new_epoch)
-        self._tried = True
+        again, self._tried = self._tried, True
+        claim = self._granted(connection, self._request)
+        if claim is None and again:
+            # An answer was lost, so it may be us who changed the thread. Asked only now: the statement above has waited
+            # for the one that was lost, which may have been under way still.
+            request = self._request
+            mine = (as_bytes(request.key), request.new_epoch, request.owner)
+            found = connection.execute(self._database.text(sql.MINE), mine).fetchone()
+            claim = None if found is None else Claim(found[0], request.new_epoch)
+        return claim
+
+    def _granted(self, connection: Connection, request: ClaimRequest) -> Claim | None:
+        if len(request.rows) + len(request.new_lanes) <= _AT_ONCE:
+            return self._sent(connection, request)
+        with connection.transaction():
+            claim = self._sent(connection, request._replace(rows=(), new_lanes=()))
+            if claim is not None:
+                item = CommitItem(claim, request.rows, request.new_lanes)
+                if _in_parts(connection, self._database, item) != "written":
+                    raise different_rows(claim, request.lane, request.seen)
+        return claim
+
+    def _sent(self, connection: Connection, request: ClaimRequest) -> Claim | None:
+        text, key = self._database.text, as_bytes(request.key)
         sizes = (len(request.new_lanes), len(request.rows))
         added = (*_lanes(request.new_lanes), *_rows(request.rows), request.new_epoch, request.lease)
         try:
@@ -200,7 +218,7 @@ class _Claiming:
                 found = connection.execute(text(sql.create_text(*sizes)), given).fetchone()
             else:
                 given = (request.new_epoch, request.owner, RUNNING, key, request.epoch, request.lane, request.seen)
-                with connection.pipeline():
+                with connection.pipeline(), connection.transaction():
                     _ = connection.execute(text(sql.LOCK), (key, request.epoch))
                     cursor = connection.execute(text(sql.takeover_text(*sizes)), (*given, *added))
                 found = cursor.fetchone()
@@ -210,7 +228,34 @@ class _Claiming:
         return None if no is None else Claim(no, request.new_epoch)
 
 
-def _commit(connection: Connection, *, database: PostgresDatabase, items: Sequence[CommitItem]) -> list[Outcome]:
+class _Committing:
+    """One group of items, to be tried on one connection after another."""
+
+    def __init__(self, database: PostgresDatabase, items: Sequence[CommitItem]) -> None:
+        self._database = database
+        self._items = items
+        self._tried = False
+
+    def __call__(self, connection: Connection) -> list[Outcome]:
+        again, self._tried = self._tried, True
+        outcomes = _commit(connection, self._database, self._items)
+        if again and "stale" in outcomes:
+            # The answer was lost, and before we asked again the thread was taken over: what is stored stays so.
+            return [
+                "already mine" if outcome == "stale" and self._stored(connection, item) else outcome
+                for item, outcome in zip(self._items, outcomes, strict=True)
+            ]
+        return outcomes
+
+    def _stored(self, connection: Connection, item: CommitItem) -> bool:
+        try:
+            _check_stored(connection, self._database, item)
+        except InternalError:
+            return False
+        return bool(item.rows or item.new_lanes)
+
+
+def _commit(connection: Connection, database: PostgresDatabase, items: Sequence[CommitItem]) -> list[Outcome]:
     if any(len(item.rows) + len(item.new_lanes) > _AT_ONCE for item in items):
         return [_commit_large(connection, database, item) for item in items]
     # In order of their threads, so that no two groups wait for each other's rows; a thread's items stay in theirs.
@@ -222,20 +267,24 @@ def _commit(connection: Connection, *, database: PostgresDatabase, items: Sequen
             _check_stored(connection, database, items[0])
             item = items[0]
             raise different_rows(item.claim, *_first_place(item)) from None
-        return [_commit(connection, database=database, items=(item,))[0] for item in items]
+        return [_commit(connection, database, (item,))[0] for item in items]
     return [_outcome(connection, database, items[place], answers[place]) for place in range(len(items))]
 
 
 def _commit_large(connection: Connection, database: PostgresDatabase, item: CommitItem) -> Outcome:
     """An item that may not fit into one statement, in a transaction: part by part, the status with the last one."""
+    with connection.transaction():
+        return _in_parts(connection, database, item)
+
+
+def _in_parts(connection: Connection, database: PostgresDatabase, item: CommitItem) -> Outcome:
     claim, rows, lanes, status = item
     parts = [CommitItem(claim, (), lanes[at : at + _AT_ONCE]) for at in range(0, len(lanes), _AT_ONCE)]
     parts += [CommitItem(claim, rows[at : at + _AT_ONCE]) for at in range(0, len(rows), _AT_ONCE)]
     parts[-1] = parts[-1]._replace(status=status)
-    with connection.transaction():
-        outcomes: list[Outcome] = [_commit(connection, database=database, items=(part,))[0] for part in parts]
-        if outcomes.count(outcomes[0]) != len(outcomes):  # some of its places are free, others taken
-            raise different_rows(item.claim, *_first_place(item))
+    outcomes: list[Outcome] = [_commit(connection, database, (part,))[0] for part in parts]
+    if outcomes.count(outcomes[0]) != len(outcomes):  # some of its places are free, others taken
+        raise different_rows(item.claim, *_first_place(item))
     return outcomes[0]
 
 

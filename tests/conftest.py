@@ -1,14 +1,17 @@
 """Fixtures for every test.
 
 face      sync | async: calls a graph through one face or the other; streams come back as lists
+schema    a new schema of the tests' Postgres server, for tests of that backend alone
 backend   memory | sqlite | postgres: `make()` gives a checkpointer, `reopen()` another one over the same data
 """
 
 import gc
 import itertools
+import secrets
 
 import pytest
 
+from tests import postgres_server
 from tests.backends import BACKENDS
 from tests.faces import FACES
 
@@ -49,3 +52,10 @@ def pytest_xdist_make_scheduler(config, log):
 
         return Scheduling(config, log)
     return None
+
+
+@pytest.fixture
+def schema():
+    name = f"test_{secrets.token_hex(6)}"
+    yield name
+    postgres_server.run(f"DROP SCHEMA IF EXISTS {name} CASCADE")

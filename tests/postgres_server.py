@@ -9,12 +9,13 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
@@ -133,18 +134,11 @@ def keep():
     """Run a server until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for pytest, which then ends, and with it our stdin
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    folder = Path(tempfile.mkdtemp(prefix="durable_graph-postgres-"))
-    folder.chmod(0o755)  # the server's user must enter it
-    server = Server(folder)
-    try:
-        server.make().start()
+    with own() as server:
         with suppress(BrokenPipeError):
             sys.stdout.write(f"{server.dsn}\n")
             sys.stdout.flush()
         sys.stdin.read()
-    finally:
-        server.stop(signal.SIGQUIT)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def dsn():
@@ -159,6 +153,35 @@ def dsn():
         atexit.register(_end, keeper)
         os.environ[DSN] = found
     return os.environ[DSN]
+
+
+def free_port():
+    """A TCP port that nobody has right now."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def run(text, parameters=None, **where):
+    """What a statement answers, as somebody else sees it. `where`: other than in the DSN of the tests' server."""
+    import psycopg
+
+    with psycopg.connect(**{"conninfo": dsn(), **where}, autocommit=True) as connection:
+        cursor = connection.execute(text, parameters)
+        return cursor.fetchall() if cursor.description else []
+
+
+@contextmanager
+def own(*, port=0, **settings):
+    """A server of a test's own, which it may stop and start."""
+    folder = Path(tempfile.mkdtemp(prefix="durable_graph-postgres-"))
+    folder.chmod(0o755)  # the server's user must enter it
+    server = Server(folder, port=port)
+    server.settings |= settings
+    try:
+        yield server.make().start()
+    finally:
+        server.stop(signal.SIGQUIT)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def url(**options):
@@ -179,20 +202,13 @@ def ready():
 
 def empty():
     """Remove all that is in those tables."""
-    import psycopg
-
     tables = ("thread", "lane", "lease", "record", "item", "vector", "cache")
-    with psycopg.connect(dsn(), autocommit=True) as connection:
-        connection.execute("; ".join(f"DELETE FROM {SCHEMA}.{table}" for table in tables))
+    run("; ".join(f"DELETE FROM {SCHEMA}.{table}" for table in tables))
 
 
 def select(text, *values):
     """What a statement finds in those tables, as somebody else sees it; what it changes is kept."""
-    import psycopg
-
-    with psycopg.connect(dsn(), options=f"-c search_path={SCHEMA}", autocommit=True) as connection:
-        cursor = connection.execute(text, values or None)
-        return cursor.fetchall() if cursor.description else []
+    return run(text, values or None, options=f"-c search_path={SCHEMA}")
 
 
 def end_sessions():

@@ -1,14 +1,19 @@
-"""One schema of a Postgres database as this process sees it: ONE connection that writes, and a pool that reads.
+"""One schema of a Postgres database as this process sees it: ONE session that writes, and a few that read.
 
 All writes of a process come one after the other through the committer, which sends what waits in one pipeline; more
-connections would only wait for each other's locks. Reads come from any OS thread and have the pool.
+sessions would only wait for each other's locks. Reads come from any OS thread, each with a session for itself.
 
-A connection that is gone is replaced and the work done again: every statement of ours may be sent twice. How long we
-go on trying is the caller's patience, but a server that never answered this process is an error at once.
+A session that is gone is replaced and the work done again: every statement of ours may be sent twice. How long we go on
+trying is the caller's patience, but a server that never answered this process is an error at once.
+
+The sessions that read are kept here and not in a psycopg_pool: that tells a caller only that it had to wait, not why no
+session was to be had, hands out the dead ones after a restart, and leaves OS threads and sockets behind in a fork.
 """
 
 from __future__ import annotations
 
+import math
+import os
 import random
 import threading
 import time
@@ -16,15 +21,13 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-import psycopg
-from psycopg.types.numeric import Int8BinaryDumper
-from psycopg_pool import ConnectionPool, PoolTimeout
-
 from checkpointers.forking import survive_forks
 from checkpointers.sql import migrate
 from checkpointers.sql import postgres_statements as sql
-from checkpointers.sql.postgres_errors import away, explain, is_lost, may_pass
+from checkpointers.sql.postgres_driver import Int8BinaryDumper, conninfo, psycopg
+from checkpointers.sql.postgres_errors import answered, away, explain, is_lost, may_pass
 from checkpointers.sql.sharing import Databases
+from durable_graph.errors import CorruptDataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,16 +41,29 @@ Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
 _PAUSE: Final = 0.25
 """Longest pause between two attempts, in seconds."""
-_WAIT: Final = 1.0
-"""Seconds for which the pool is asked for a session before we look again whether our patience has ended."""
+_IDLE: Final = 60.0
+"""Seconds for which a session that reads is kept without being used, at least."""
+_TURN: Final = 0.002
+"""Pause of a read that waits because all sessions are taken, in seconds."""
+_CONNECT: Final = 10.0
+"""Seconds for which a host may leave an attempt to connect unanswered."""
+_NETWORK: Final = {
+    "connect_timeout": 0,  # reckoned for each attempt
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 30_000,
+}
+"""How a machine that went away without a word is noticed; by themselves a system waits for a quarter of an hour. What
+the DSN says goes first."""
 _PREPARE_AFTER: Final = 3
 """A statement that comes for the so-manieth time in a session is prepared."""
 
 
 class PostgresDatabase:
-    """The connections of this process to one schema.
+    """The sessions of this process in one schema.
 
-    users: how many savers, stores and caches hold it; the connections are closed when the last one lets go.
+    users: how many savers, stores and caches hold it; the sessions are closed when the last one lets go.
     """
 
     def __init__(self, place: Place, max_size: int) -> None:
@@ -55,9 +71,15 @@ class PostgresDatabase:
         self.where = place.where
         self.users = 0
         self._max_size = max_size
-        self._lock = threading.RLock()  # guards the connection that writes, and making ready
+        said = {
+            *conninfo.conninfo_to_dict(place.dsn),
+            *(("connect_timeout",) if "PGCONNECT_TIMEOUT" in os.environ else ()),
+        }
+        self._network: dict[str, Any] = {name: value for name, value in _NETWORK.items() if name not in said}
+        self._lock = threading.RLock()  # guards the session that writes, and making ready
         self._writer: Connection | None = None
-        self._readers: ConnectionPool[Connection] | None = None
+        self._idle: list[tuple[float, Connection]] = []  # sessions between two reads, and since when; the newest last
+        self._reading: list[_Turn] = []
         self._reached = False
         self._ready = False
         self._resting = False
@@ -72,7 +94,7 @@ class PostgresDatabase:
     # --- work ------------------------------------------------------------------------------------------------------
 
     def write(self, work: Callable[[Connection], T], patience: float) -> T:
-        """The result of `work`, which gets the connection that writes, in autocommit.
+        """The result of `work`, which gets the session that writes, in autocommit.
 
         `work` may be called several times, also after it succeeded and the answer was lost; only the last call counts.
         `patience` is in seconds.
@@ -83,7 +105,9 @@ class PostgresDatabase:
 
         def attempt() -> T:
             with self._lock:
-                writer = self._writer or self._open_writer()
+                writer = self._writer
+                if writer is None or not _is_sound(writer):  # two interrupts in a row can leave it in the middle
+                    writer = self._open_writer(patience)
                 try:
                     return work(writer)
                 except BaseException as error:
@@ -95,19 +119,29 @@ class PostgresDatabase:
         return self._patiently(attempt, patience)
 
     def read(self, work: Callable[[Connection], T], patience: float) -> T:
-        """The result of `work`, which gets a connection of its own, in autocommit. *Raises* as `write`."""
+        """The result of `work`, which gets a session of its own, in autocommit. *Raises* as `write`."""
 
         def attempt() -> T:
-            pool = self._readers or self._open_readers()
-            reader = pool.getconn(timeout=_WAIT)
+            turn = _Turn()
             try:
-                return work(reader)
+                self._reading.append(turn)  # one operation each, so no lock that an interrupt could leave locked
+                while self._reading.index(turn) >= self._max_size:
+                    time.sleep(_TURN)
+                turn.reader = reader = self._idle_reader() or self._open_reader(patience)
+                result = work(reader)
+                self._keep(turn)
             except BaseException as error:
-                if not isinstance(error, Exception) or not _is_sound(reader):
-                    reader.close()
+                if isinstance(error, Exception) and turn.reader is not None and _is_sound(turn.reader):
+                    self._keep(turn)
+                if is_lost(error):
+                    self._close_idle()  # they are gone too
                 raise
+            else:
+                return result
             finally:
-                pool.putconn(reader)
+                _close(turn.reader)
+                with suppress(ValueError):
+                    self._reading.remove(turn)
 
         return self._patiently(attempt, patience)
 
@@ -120,87 +154,120 @@ class PostgresDatabase:
 
         def attempt() -> None:
             with self._lock:
-                if self._writer is None:
-                    self._open_writer()
+                if not self._ready:
+                    _ = self._open_writer(patience)
 
         if not self._ready:
             self._patiently(attempt, patience)
 
     def close(self) -> None:
-        """Close all connections that nobody uses right now; the next use opens new ones."""
+        """Close all sessions that nobody uses right now; the next use opens new ones."""
         with self._lock:
             self._close_writer()
-            readers, self._readers = self._readers, None
-        if readers is not None:
-            readers.close()
+        self._close_idle()
 
     def _patiently(self, attempt: Callable[[], T], patience: float) -> T:
+        began = time.monotonic()
         started: float | None = None
         pause = 0.0
         while True:
             try:
                 return attempt()
-            except (psycopg.Error, PoolTimeout) as error:
+            except psycopg.Error as error:
                 lost = is_lost(error)
                 if not lost and not may_pass(error):
                     raise explain(error, self.where) from error
                 now = time.monotonic()
-                started = now if started is None else started
-                if lost and not self._reached:
+                if lost and not self._reached and not answered(error):
                     raise away(self.where, error, 0) from error
-                if now - started >= patience:
+                # A session that was lost may have been lost long ago: one new one is tried without any patience.
+                again = lost and started is None and self._reached
+                if started is None:
+                    started = now if lost else began
+                if now - started >= patience and not again:
                     raise (away(self.where, error, patience) if lost else explain(error, self.where)) from error
             time.sleep(random.random() * pause)  # noqa: S311 - a pause guards no secret
             pause = min(_PAUSE, pause * 2 + 0.005)
 
-    # --- connections -----------------------------------------------------------------------------------------------
+    # --- sessions --------------------------------------------------------------------------------------------------
 
-    def _keywords(self) -> dict[str, Any]:
-        return {"autocommit": True, "prepare_threshold": _PREPARE_AFTER if self.key.prepare else None}
-
-    def _open_writer(self) -> Connection:
-        writer = psycopg.connect(self.key.dsn, **self._keywords())
+    def _connect(self, patience: float) -> Connection:
+        network = dict(self._network)
+        if "connect_timeout" in network:
+            network["connect_timeout"] = max(2, math.ceil(min(_CONNECT, patience)))
+        connection = psycopg.connect(
+            self.key.dsn,
+            autocommit=True,
+            prepare_threshold=_PREPARE_AFTER if self.key.prepare else None,
+            client_encoding="utf8",  # that of our texts
+            **network,
+        )
         self._reached = True
         try:
-            _configure(writer)
-            if not self._ready:
-                self._make_ready(writer)
+            # One width for all numbers: else each mixture of small and large ones is another statement to prepare.
+            connection.adapters.register_dumper(int, Int8BinaryDumper)
+            # A takeover looks after it has locked; where a role's default is another one, it would look at the past.
+            connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+            if self.key.prepare:  # else the session is the proxy's, and others would find it so
+                _ = connection.execute(sql.LOCK_TIMEOUT, ())
         except BaseException:
-            writer.close()
+            _close(connection)
+            raise
+        return connection
+
+    def _open_writer(self, patience: float) -> Connection:
+        self._close_writer()
+        writer = self._connect(patience)
+        try:
+            if not self._ready:
+                self._make_ready(writer, patience)
+        except BaseException:
+            _close(writer)
             raise
         self._writer, self._ready = writer, True
         return writer
 
     def _close_writer(self) -> None:
-        if self._writer is not None:
-            writer, self._writer = self._writer, None
-            with suppress(psycopg.Error):
-                writer.close()
+        writer, self._writer = self._writer, None
+        _close(writer)
 
-    def _open_readers(self) -> ConnectionPool[Connection]:
-        """The pool. It tries to connect once for each who asks: how long is the affair of our patience."""
-        with self._lock:
-            if not self._ready:
-                self._open_writer()
-            if self._readers is None:
-                self._readers = ConnectionPool(
-                    self.key.dsn,
-                    kwargs=self._keywords(),
-                    min_size=0,
-                    max_size=self._max_size,
-                    max_idle=60.0,
-                    reconnect_timeout=0.0,
-                    num_workers=1,
-                    configure=_configure,
-                    name="durable_graph",
-                    open=True,
-                )
-            return self._readers
+    def _open_reader(self, patience: float) -> Connection:
+        if not self._ready:
+            with self._lock:
+                if not self._ready:
+                    _ = self._open_writer(patience)
+        return self._connect(patience)
+
+    def _idle_reader(self) -> Connection | None:
+        try:
+            return self._idle.pop()[1]
+        except IndexError:
+            return None
+
+    def _keep(self, turn: _Turn) -> None:
+        """Keep its session for the next read, and close those that no read needed for a while."""
+        if not self.users or turn.reader is None:
+            return
+        now = time.monotonic()
+        self._idle.append((now, turn.reader))
+        turn.reader = None
+        while self._idle and self._idle[0][0] < now - _IDLE:
+            with suppress(IndexError):
+                _close(self._idle.pop(0)[1])
+
+    def _close_idle(self) -> None:
+        while (reader := self._idle_reader()) is not None:
+            _close(reader)
 
     # --- tables ----------------------------------------------------------------------------------------------------
 
-    def _make_ready(self, writer: Connection) -> None:
-        state = self._inspect(writer)
+    def _make_ready(self, writer: Connection, patience: float) -> None:
+        try:
+            state = self._inspect(writer)
+        except (
+            CorruptDataError
+        ):  # so it looks, too, while somebody upgrades it: columns from before, revision from after
+            state = "fresh"
         if state == "fresh":
             with writer.transaction():
                 _ = writer.execute(sql.LOCK_SETUP, (self.key.schema,))
@@ -209,7 +276,7 @@ class PostgresDatabase:
                     self._create(writer)
                     state = "ready"
         if state == "older":
-            self._upgrade()
+            self._upgrade(patience)
 
     def _inspect(self, connection: Connection) -> migrate.State:
         columns = connection.execute(sql.COLUMNS, (self.key.schema, list(migrate.TABLES)))
@@ -223,19 +290,17 @@ class PostgresDatabase:
             _ = connection.execute(self.text(statement), ())
         _ = connection.execute(self.text(sql.STAMP), (migrate.HEAD,))
 
-    def _upgrade(self) -> None:
-        """On a connection of its own, which SQLAlchemy may configure as it likes."""
+    def _upgrade(self, patience: float) -> None:
+        """In a session of its own, which SQLAlchemy may configure as it likes."""
         schema = self.key.schema
-        with psycopg.connect(self.key.dsn) as connection:
+        with self._connect(patience) as connection:
+            connection.autocommit = False
 
             def lock() -> None:
                 _ = connection.execute(sql.LOCK_SETUP, (schema,))
                 _ = connection.execute(sql.SEARCH_HERE, (schema,))
 
-            try:
-                migrate.run_revisions("postgresql+psycopg://", connection, lock, self.where, schema=schema)
-            except psycopg.Error as error:
-                raise explain(error, self.where) from error
+            migrate.run_revisions("postgresql+psycopg://", connection, lock, self.where, schema=schema)
 
     # --- forks -----------------------------------------------------------------------------------------------------
 
@@ -244,28 +309,49 @@ class PostgresDatabase:
         self._resting = self._lock.acquire(timeout=max(0.0, deadline - time.monotonic()))
 
     def after_fork(self, *, child: bool) -> None:
-        """Go on. Sessions belong to the parent: the child opens its own, and never touches or closes these."""
+        """Go on. Sessions belong to the parent: the child opens its own and closes its ends of these without a word, so
+        that a parent that dies has ended them.
+        """
         resting, self._resting = self._resting, False
         if child:
-            self._orphans += [self._writer, self._readers, self._lock]
-            self._writer = self._readers = None
+            readers = [reader for _, reader in self._idle] + [turn.reader for turn in self._reading]
+            for session in (self._writer, *readers):
+                _forsake(session)
+            self._orphans += [self._writer, *readers, self._lock]
+            self._writer, self._idle, self._reading = None, [], []
             self._lock = threading.RLock()
         elif resting:
             self._lock.release()
 
 
+class _Turn:
+    """One read: its place in line, and the session it has."""
+
+    reader: Connection | None = None
+
+
 def _is_sound(connection: Connection) -> bool:
-    """Whether the connection can be used again: it lives, and no transaction is open."""
+    """Whether the session can be used again: it lives, and no transaction is open."""
+    wire = connection.pgconn
     return (
-        not connection.closed
-        and connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
-        and connection.info.pipeline_status == psycopg.pq.PipelineStatus.OFF
+        wire.transaction_status == psycopg.pq.TransactionStatus.IDLE
+        and wire.pipeline_status == psycopg.pq.PipelineStatus.OFF
     )
 
 
-def _configure(connection: psycopg.Connection[Any]) -> None:
-    # One width for all numbers: else each mixture of small and large ones is another statement to prepare.
-    connection.adapters.register_dumper(int, Int8BinaryDumper)
+def _close(connection: Connection | None) -> None:
+    if connection is not None:
+        with suppress(psycopg.Error):
+            connection.close()
+
+
+def _forsake(connection: Connection | None) -> None:
+    """Put nothing in the place of its socket: the number stays taken, and the server hears nothing."""
+    if connection is not None:
+        with suppress(psycopg.Error, OSError):
+            nothing = os.open(os.devnull, os.O_RDWR)
+            _ = os.dup2(nothing, connection.fileno())
+            os.close(nothing)
 
 
 databases: Final[Databases[PostgresDatabase]] = Databases()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import psycopg
-from psycopg_pool import PoolTimeout
-
+from checkpointers.sql.postgres_driver import psycopg
 from durable_graph.errors import (
     CorruptDataError,
     DatabaseFullError,
@@ -19,19 +17,21 @@ from durable_graph.errors import (
 if TYPE_CHECKING:
     from durable_graph.errors import DurableGraphError
 
-__all__ = ["away", "explain", "is_lost", "may_pass"]
+__all__ = ["answered", "away", "explain", "is_lost", "may_pass"]
 
-_LOST: Final = ("08", "57P")
-"""Classes of SQLSTATE: connection exceptions; the server was stopped, crashed, or ended this session."""
-_MAY_PASS: Final = ("40", "53300", "55P03")
-"""Deadlock or serialization failure, too many connections, a lock that was not to be had."""
+_LOST: Final = ("08", "57P", "25P03", "25P04")
+"""What SQLSTATEs begin with: connection exceptions; the server was stopped, crashed, or ended this session."""
+_MAY_PASS: Final = ("40", "53300", "55P03", "42P06", "23505")
+"""Deadlock or serialization failure, too many connections, a lock that was not to be had; somebody else made the schema
+at the same moment (ours is the only statement that minds)."""
+_CROWDED: Final = "Raise max_connections, lower max_size=, or put a pooler in between; then resume the run."
 _CHECK_DSN: Final = "Check user, password and database name in the DSN."
 _KINDS: Final[tuple[tuple[tuple[str, ...], type[StorageError], str, str | None], ...]] = (
     (
         ("42501",),
         DatabaseUnavailableError,
         "{where}: this user lacks a right: {text}.",
-        "Let the owner run CREATE SCHEMA ... AUTHORIZATION <this user>, or pass schema= with one this user may fill.",
+        "Let the owner grant it, or run CREATE SCHEMA ... AUTHORIZATION <this user>, or pass another schema=.",
     ),
     (("28", "3D000"), DatabaseUnavailableError, "{where} refused the connection: {text}.", _CHECK_DSN),
     (
@@ -47,11 +47,24 @@ _KINDS: Final[tuple[tuple[tuple[str, ...], type[StorageError], str, str | None],
         "Restore the schema from a backup, or pass another schema=.",
     ),
     (
+        ("42P07", "42710"),
+        CorruptDataError,
+        "{where} has something in it that carries one of our names and was not made by durable_graph: {text}.",
+        "Rename it, or pass another schema=.",
+    ),
+    (
+        ("26000", "42P05"),
+        DatabaseUnavailableError,
+        "{where}: a proxy hands our statements to sessions that did not prepare them: {text}.",
+        "Pass prepare=False, or ?prepare=false in the URL.",
+    ),
+    (
         ("57014",),
         DatabaseLockedError,
-        "{where}: a statement was ended by statement_timeout: {text}.",
+        "{where}: the server ended a statement (statement_timeout, or somebody cancelled it): {text}.",
         "Raise statement_timeout, or end the session that holds the lock; then resume the run.",
     ),
+    (("53300",), DatabaseUnavailableError, "{where}: {text}.", _CROWDED),
     (_MAY_PASS, DatabaseLockedError, "{where}: {text}.", "Other sessions are in the way; then resume the run."),
     (("25006",), DatabaseUnavailableError, "{where} is read-only: {text}.", "Point the DSN to the primary server."),
     (
@@ -68,19 +81,37 @@ def _state(error: BaseException) -> str:
     return getattr(error, "sqlstate", None) or ""
 
 
+_REFUSED: Final = ("FATAL:", "no password supplied")
+"""What libpq says where a server did not let us in; it passes on a refusal as text, without its SQLSTATE."""
+_CROWDED_REFUSALS: Final = ("too many c", "connection slots", "max_client_conn")
+_PASSING_REFUSALS: Final = (
+    *_CROWDED_REFUSALS,
+    "starting up",
+    "shutting down",
+    "recovery mode",
+    "not yet accepting",
+    "pgbouncer cannot connect",
+    "server_login_retry",
+    "query_wait_timeout",
+)
+
+
 def is_lost(error: BaseException) -> bool:
     """Whether the connection is gone, or none was to be had: another one may do."""
-    if isinstance(error, PoolTimeout):
-        return True
+    if state := _state(error):
+        return state.startswith(_LOST)
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return False
-    state = _state(error)
-    if not state:  # it says nothing where the server could not be asked; libpq passes on what a refusal says as text
-        return "FATAL:" not in str(error) or any(word in str(error) for word in _PASSING_REFUSALS)
-    return state.startswith(_LOST)
+    return not answered(error) or _says(error, _PASSING_REFUSALS)
 
 
-_PASSING_REFUSALS: Final = ("starting up", "shutting down", "recovery mode", "too many clients", "too many connections")
+def answered(error: BaseException) -> bool:
+    """Whether there is a server, which refused the connection."""
+    return _says(error, _REFUSED)
+
+
+def _says(error: BaseException, words: tuple[str, ...]) -> bool:
+    return any(word in str(error) for word in words)
 
 
 def may_pass(error: BaseException) -> bool:
@@ -91,6 +122,8 @@ def may_pass(error: BaseException) -> bool:
 def away(where: str, error: BaseException, seconds: float) -> DatabaseUnavailableError:
     """The error when no connection was to be had for `seconds`."""
     waited = f" for {seconds:g} s" if seconds else ""
+    if _says(error, _CROWDED_REFUSALS):
+        return DatabaseUnavailableError(f"{where} had no room{waited}: {_text(error)}.", cure=_CROWDED)
     return DatabaseUnavailableError(
         f"{where} was not to be reached{waited}: {_text(error)}.",
         cure="Check host, port and network, and that the server runs; a run goes on from its last durable step.",
@@ -111,7 +144,7 @@ def _explained(error: psycopg.Error, where: str) -> DurableGraphError:
             return kind(what.format(where=where, text=text), cure=cure)
     if is_lost(error):
         return away(where, error, 0)
-    if "FATAL:" in text:
+    if not state and answered(error):
         return DatabaseUnavailableError(f"{where} refused the connection: {text}.", cure=_CHECK_DSN)
     return InternalError(f"{where}: {text} (SQLSTATE {state or 'none'}).")
 

@@ -23,6 +23,7 @@ __all__ = [
     "LOAD",
     "LOCK",
     "LOCK_SETUP",
+    "LOCK_TIMEOUT",
     "MINE",
     "RANGES",
     "RENEW",
@@ -206,6 +207,9 @@ JOIN @record AS record
     AND seq BETWEEN wanted.first AND wanted.last"""
 
 # --- a fresh schema ------------------------------------------------------------------------------------------------
+
+LOCK_TIMEOUT: Final = "SELECT set_config('lock_timeout', '1s', false) WHERE current_setting('lock_timeout') = '0'"
+"""How long a session waits for a lock before others of its process have a try, where nobody says otherwise."""
 
 LOCK_SETUP: Final = "SELECT pg_advisory_xact_lock(hashtext('durable_graph'), hashtext(%s))"
 """Of processes that start together one makes the tables of a schema, and the others find them."""

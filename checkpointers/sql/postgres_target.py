@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias, cast
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import unquote
 
+from typing_extensions import override
+
+from checkpointers.sql.postgres_driver import conninfo, psycopg
 from durable_graph.errors import InvalidConfigError
-
-try:
-    import psycopg
-    import psycopg_pool
-    from psycopg import conninfo
-except ImportError as error:
-    _missing = "PostgresSaver, PostgresStore and PostgresCache need psycopg and psycopg_pool"
-    raise InvalidConfigError(
-        f"{_missing}, which cannot be imported here: {error}.", cure="Run: pip install 'durable-graph[postgres]'"
-    ) from error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import psycopg_pool
 
     Target: TypeAlias = (
         str
@@ -38,6 +35,9 @@ OPTIONS: Final = ("schema", "timeout", "prepare", "max_size", "lease")
 _EXAMPLES: Final = (
     'Write "postgresql://user:password@host:5432/database" or "host=… dbname=…", or pass a psycopg connection or pool.'
 )
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_PORT: Final = re.compile(r"[0-9,]*")
+_UNKNOWN: Final = re.compile(r'invalid URI query parameter: "(\w+)"')
 _LONGEST: Final = 63
 """Bytes of an identifier; Postgres cuts longer ones short without a word."""
 _OURS: Final = frozenset({"autocommit", "row_factory", "cursor_factory", "prepare_threshold", "context", "conninfo"})
@@ -55,6 +55,11 @@ class Place(NamedTuple):
     prepare: bool
     where: str
 
+    @override
+    def __repr__(self) -> str:
+        """Without the password."""
+        return f"<{self.where}>"
+
 
 def find_database(target: Target) -> tuple[str, dict[str, str]]:
     """The DSN, and the options that are ours: those of a URL, and the size of a pool.
@@ -71,14 +76,16 @@ def find_database(target: Target) -> tuple[str, dict[str, str]]:
         info = target.info
         try:
             return conninfo.make_conninfo("", **info.get_parameters(), password=info.password or None), {}
-        except psycopg.OperationalError as error:
-            raise InvalidConfigError(f"The psycopg connection is closed: {error}", cure=_EXAMPLES) from error
-    if isinstance(target, psycopg_pool.ConnectionPool | psycopg_pool.AsyncConnectionPool):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        except psycopg.OperationalError:
+            _refuse("The psycopg connection", "it is closed")
+    pools = sys.modules.get("psycopg_pool")  # whoever has a pool has imported it
+    if pools is not None and isinstance(target, pools.ConnectionPool | pools.AsyncConnectionPool):
         said: object = target.conninfo
         keywords: object = target.kwargs
         if not isinstance(said, str) or callable(keywords):
             _refuse("The pool", "where it leads is computed anew for each connection, which we cannot follow")
-        return _of_pool(said, cast("Mapping[str, Any]", keywords or {})), {"max_size": str(target.max_size)}
+        size = {"max_size": str(target.max_size)} if target.max_size else {}  # a NullConnectionPool may have no limit
+        return _of_pool(said, cast("Mapping[str, Any]", keywords or {})), size
     raise InvalidConfigError(
         f"A Postgres database is named by a URL, a DSN, a connection or a pool, not {type(target).__name__}.",
         cure=_EXAMPLES,
@@ -88,10 +95,11 @@ def find_database(target: Target) -> tuple[str, dict[str, str]]:
 def place_of(dsn: str, schema: str, *, prepare: bool) -> Place:
     """What is shared by all who use this data in this process."""
     known = conninfo.conninfo_to_dict(dsn)
-    host = known.get("host") or known.get("hostaddr") or "the local socket"
+    host = known.get("host") or known.get("hostaddr") or known.get("service") or "the default host"
     where = f"Postgres database {known.get('dbname') or known.get('user') or 'of this user'!s} at {host}"
     if port := known.get("port"):
         where += f":{port}"
+    dsn = conninfo.make_conninfo("", **{name: known[name] for name in sorted(known)})  # spelled in one way
     return Place(dsn, schema, prepare, f"{where}, schema {schema}")
 
 
@@ -101,37 +109,62 @@ def checked_schema(schema: str) -> str:
     Raises:
         InvalidConfigError: Postgres has no schema of such a name.
     """
-    size = len(schema.encode("utf-8", "surrogatepass"))
-    if not schema or "\0" in schema or size > _LONGEST or schema.startswith("pg_"):
+    try:
+        size = len(schema.encode())
+    except (AttributeError, UnicodeEncodeError):  # no text, or a lone surrogate
+        size = 0
+    if not 0 < size <= _LONGEST or "\0" in schema or schema.startswith("pg_"):
         raise InvalidConfigError(
-            f"schema={schema!r}: a name has 1 to {_LONGEST} bytes, no NUL, and does not begin with 'pg_'.",
+            f"schema={schema!r}: a name has 1 to {_LONGEST} bytes of UTF-8, no NUL, and does not begin with 'pg_'.",
             cure=f"Leave it out ({SCHEMA!r} is the default), or name one of your own.",
         )
     return schema
 
 
 def _from_text(text: str) -> tuple[str, dict[str, str]]:
-    scheme, colon, _ = text.partition("://")
     options: dict[str, str] = {}
-    if colon:
-        if scheme not in {"postgresql", "postgres"}:
-            _refuse(repr(text), f"{scheme!r} is not the scheme of a Postgres database")
-        parts = urlsplit(text)
-        said = parse_qsl(parts.query, keep_blank_values=True)
-        options = {name: value for name, value in said if name in OPTIONS}
-        theirs = urlencode([(name, value) for name, value in said if name not in OPTIONS])
-        text = urlunsplit(parts._replace(query=theirs))
+    what = "The DSN"
+    if (scheme := _SCHEME.match(text)) is not None:
+        what = "The URL"
+        if scheme[1] not in {"postgresql", "postgres"}:
+            _refuse(what, f"{scheme[1]!r} is not the scheme of a Postgres database")
+        text, options = _without_options(text)
+    if "\0" in text:
+        _refuse(what, "it has a NUL in it")
     try:
         known = conninfo.conninfo_to_dict(text)
-    except psycopg.ProgrammingError as error:
-        reason = " ".join(str(error).split())
-        _refuse("The DSN" if "password" in text or "@" in text else repr(text), reason)
+    except (psycopg.Error, UnicodeError) as error:
+        _refuse(what, _reason(str(error)))
+    if not _PORT.fullmatch(str(known.get("port", ""))):
+        _refuse(what, "its port is no number; in a URL, write special characters of a password as %2F and so on")
     return conninfo.make_conninfo("", **known), options
 
 
+def _reason(said: str) -> str:
+    """What libpq says, without what it cites: that may be a piece of a password."""
+    unknown = _UNKNOWN.search(said)
+    return f"there is no option {unknown[1]!r}" if unknown else re.sub(r'".*"', '"…"', " ".join(said.split()))
+
+
+def _without_options(url: str) -> tuple[str, dict[str, str]]:
+    """The URL without our options, all else to the letter: libpq's rules are its own ("+" is no space to it)."""
+    login = re.match(r"[^/@]*@", url.partition("://")[2])
+    start = url.find("?", len(url.partition("://")[0]) + 3 + (login.end() if login else 0))
+    if start < 0:
+        return url, {}
+    said = [part.partition("=") for part in url[start + 1 :].split("&")]
+    options = {unquote(name): unquote(value) for name, _, value in said if unquote(name) in OPTIONS}
+    theirs = "&".join("".join(part) for part in said if unquote(part[0]) not in OPTIONS)
+    return url[:start] + (theirs and f"?{theirs}"), options
+
+
 def _of_pool(said: str, keywords: Mapping[str, Any]) -> str:
-    return conninfo.make_conninfo(said, **{name: value for name, value in keywords.items() if name not in _OURS})
+    try:
+        return conninfo.make_conninfo(said, **{name: value for name, value in keywords.items() if name not in _OURS})
+    except psycopg.Error as error:
+        _refuse("The pool", _reason(str(error)))
 
 
 def _refuse(what: str, why: str) -> NoReturn:
-    raise InvalidConfigError(f"{what}: {why}.", cure=_EXAMPLES)
+    # From None: libpq's error may cite a piece of a password.
+    raise InvalidConfigError(f"{what}: {why}.", cure=_EXAMPLES) from None

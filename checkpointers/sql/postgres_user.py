@@ -50,8 +50,8 @@ class PostgresUser(User[PostgresDatabase]):
             InvalidConfigError: the target names no Postgres database, or an option is wrong.
         """
         dsn, options = find_database(target)
-        if max_size is not None:
-            _ = options.setdefault("max_size", str(max_size))
+        if max_size is not None and not (isinstance(target, str) and "max_size" in options):
+            options["max_size"] = str(max_size)
         self._place = place_of(
             dsn, checked_schema(options.get("schema", schema)), prepare=_switch(options.get("prepare", str(prepare)))
         )

@@ -39,7 +39,7 @@ def resolve_checkpointer(target: Checkpointer | str | os.PathLike[str]) -> Check
         return target
     if isinstance(target, str):
         scheme, separator, _ = target.partition("://")
-        if not separator:
+        if not separator or "=" in scheme:
             raise _no_url(target)
         return _open(scheme, target)
     if isinstance(target, os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
@@ -73,6 +73,11 @@ def _installed() -> dict[str, EntryPoint]:
 
 
 def _no_url(target: str) -> InvalidConfigError:
+    if "password" in target:  # a DSN; what is secret is not shown
+        return InvalidConfigError(
+            f"checkpointer is text that is no URL. Installed backends: {_listed(sorted(_installed()))}.",
+            cure='Write "postgresql://user:password@host/database", or pass PostgresSaver("host=… dbname=…").',
+        )
     return InvalidConfigError(
         f"checkpointer={target!r} is not a URL. Installed backends: {_listed(sorted(_installed()))}.",
         cure=f'Write "sqlite:///{target}" for a SQLite file, or "memory://".',
@@ -82,7 +87,8 @@ def _no_url(target: str) -> InvalidConfigError:
 def _unknown(scheme: str, target: str | os.PathLike[str], schemes: list[str]) -> InvalidConfigError:
     from difflib import get_close_matches
 
-    what = f"No checkpointer is installed for {scheme!r} ({target!r}). Installed: {_listed(schemes)}."
+    given = "" if isinstance(target, str) and "@" in target else f" ({target!r})"  # what stands before @ is secret
+    what = f"No checkpointer is installed for {scheme!r}{given}. Installed: {_listed(schemes)}."
     if near := get_close_matches(scheme, schemes, n=1, cutoff=0.5):
         return InvalidConfigError(what, cure=f"Did you mean {near[0]}://…?")
     if not schemes:
