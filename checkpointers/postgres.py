@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from checkpointers.fencing import LEASE_SECONDS, RUNNING, checked_lease, different_rows
 from checkpointers.sql import postgres_statements as sql
-from checkpointers.sql.postgres_driver import errors
+from checkpointers.sql.postgres_driver import errors, psycopg
 from checkpointers.sql.postgres_target import SCHEMA
 from checkpointers.sql.postgres_user import PostgresUser
 from checkpointers.sql.text import as_bytes, as_text
@@ -33,6 +33,10 @@ __all__ = ["AsyncPostgresSaver", "PostgresSaver"]
 
 _AT_ONCE: Final = 1000
 """Rows and lanes in one statement. Postgres takes 65,535 parameters, five for a row."""
+
+
+_IN_ORDER: Final = (b"BEGIN ISOLATION LEVEL READ COMMITTED", b"COMMIT")
+"""Around a takeover: whatever a role's default is, its second statement sees what the lock of the first waited for."""
 
 
 class PostgresSaver(PostgresUser, Checkpointer):
@@ -198,32 +202,33 @@ class _Claiming:
         return claim
 
     def _granted(self, connection: Connection, request: ClaimRequest) -> Claim | None:
-        if len(request.rows) + len(request.new_lanes) <= _AT_ONCE:
-            return self._sent(connection, request)
-        with connection.transaction():
-            claim = self._sent(connection, request._replace(rows=(), new_lanes=()))
-            if claim is not None:
-                item = CommitItem(claim, request.rows, request.new_lanes)
-                if _in_parts(connection, self._database, item) != "written":
-                    raise different_rows(claim, request.lane, request.seen)
+        try:
+            if len(request.rows) + len(request.new_lanes) <= _AT_ONCE:
+                return self._sent(connection, request, _IN_ORDER)
+            with connection.transaction():
+                claim = self._sent(connection, request._replace(rows=(), new_lanes=()), ())
+                if claim is not None:
+                    _ = _in_parts(connection, self._database, CommitItem(claim, request.rows, request.new_lanes))
+        except errors.DivisionByZero as error:  # the caller has seen another history than the one stored
+            raise different_rows(Claim(0, request.new_epoch), request.lane, request.seen) from error
         return claim
 
-    def _sent(self, connection: Connection, request: ClaimRequest) -> Claim | None:
+    def _sent(self, connection: Connection, request: ClaimRequest, around: Sequence[bytes]) -> Claim | None:
         text, key = self._database.text, as_bytes(request.key)
         sizes = (len(request.new_lanes), len(request.rows))
         added = (*_lanes(request.new_lanes), *_rows(request.rows), request.new_epoch, request.lease)
-        try:
-            if request.epoch is None:
-                given = (key, request.new_epoch, request.owner, RUNNING, *added)
-                found = connection.execute(text(sql.create_text(*sizes)), given).fetchone()
-            else:
-                given = (request.new_epoch, request.owner, RUNNING, key, request.epoch, request.lane, request.seen)
-                with connection.pipeline(), connection.transaction():
-                    _ = connection.execute(text(sql.LOCK), (key, request.epoch))
-                    cursor = connection.execute(text(sql.takeover_text(*sizes)), (*given, *added))
-                found = cursor.fetchone()
-        except errors.DivisionByZero as error:  # the caller has seen another history than the one stored
-            raise different_rows(Claim(0, request.new_epoch), request.lane, request.seen) from error
+        if request.epoch is None:
+            given = (key, request.new_epoch, request.owner, RUNNING, *added)
+            found = connection.execute(text(sql.create_text(*sizes)), given).fetchone()
+        else:
+            given = (request.new_epoch, request.owner, RUNNING, key, request.epoch, request.lane, request.seen)
+            wanted = [
+                (text(sql.LOCK), (key, request.epoch)),
+                (text(sql.takeover_text(*sizes)), (*given, *added)),
+            ]
+            if around:
+                wanted = [(around[0], ()), *wanted, (around[1], ())]
+            found = _pipelined(connection, wanted)[-2 if around else -1].fetchone()
         no = found[0] if found is not None else None
         return None if no is None else Claim(no, request.new_epoch)
 
@@ -273,8 +278,12 @@ def _commit(connection: Connection, database: PostgresDatabase, items: Sequence[
 
 def _commit_large(connection: Connection, database: PostgresDatabase, item: CommitItem) -> Outcome:
     """An item that may not fit into one statement, in a transaction: part by part, the status with the last one."""
-    with connection.transaction():
-        return _in_parts(connection, database, item)
+    try:
+        with connection.transaction():
+            return _in_parts(connection, database, item)
+    except errors.DivisionByZero:
+        _check_stored(connection, database, item)
+        raise different_rows(item.claim, *_first_place(item)) from None
 
 
 def _in_parts(connection: Connection, database: PostgresDatabase, item: CommitItem) -> Outcome:
@@ -282,7 +291,9 @@ def _in_parts(connection: Connection, database: PostgresDatabase, item: CommitIt
     parts = [CommitItem(claim, (), lanes[at : at + _AT_ONCE]) for at in range(0, len(lanes), _AT_ONCE)]
     parts += [CommitItem(claim, rows[at : at + _AT_ONCE]) for at in range(0, len(rows), _AT_ONCE)]
     parts[-1] = parts[-1]._replace(status=status)
-    outcomes: list[Outcome] = [_commit(connection, database, (part,))[0] for part in parts]
+    outcomes: list[Outcome] = [
+        _outcome(connection, database, part, _sent(connection, database, (part,))[0]) for part in parts
+    ]
     if outcomes.count(outcomes[0]) != len(outcomes):  # some of its places are free, others taken
         raise different_rows(item.claim, *_first_place(item))
     return outcomes[0]
@@ -294,9 +305,26 @@ def _sent(connection: Connection, database: PostgresDatabase, items: Sequence[Co
     if len(wanted) == 1:
         [(text, given)] = wanted
         return [_one(connection.execute(text, given))]
-    with connection.pipeline():
-        cursors = [connection.execute(text, given) for text, given in wanted]
-    return [_one(cursor) for cursor in cursors]
+    return [_one(cursor) for cursor in _pipelined(connection, wanted)]
+
+
+def _pipelined(connection: Connection, wanted: Iterable[tuple[bytes, tuple[Any, ...]]]) -> list[Any]:
+    """The statements' cursors, after one round trip. The first error is raised; psycopg would also log the others."""
+    cursors: list[Any] = []
+    failed: psycopg.Error | None = None
+    try:
+        with connection.pipeline():
+            try:
+                for text, given in wanted:
+                    cursors.append(connection.execute(text, given))
+            except psycopg.Error as error:
+                failed = error
+    except psycopg.Error:
+        if failed is None:
+            raise
+    if failed is not None:
+        raise failed
+    return cursors
 
 
 def _one(cursor: Any) -> tuple[int, ...]:

@@ -13,6 +13,10 @@ OVER = b"Z"
 """The message that ends each answer: ready for the next query."""
 
 
+SYNC = b"S\0\0\0\x04"
+"""The message that ends each request."""
+
+
 class Proxy:
     """Forwards to the server, whole answers only.
 
@@ -67,7 +71,7 @@ class Proxy:
         with suppress(OSError):
             while data := client.recv(1 << 16):
                 server.sendall(data)
-                if self.counted("cut"):
+                if data.endswith(SYNC) and self.counted("cut"):
                     end(client)
                     return  # the server is not told: what it does, it goes on doing
         end(server)

@@ -209,7 +209,7 @@ class PostgresDatabase:
             # A takeover looks after it has locked; where a role's default is another one, it would look at the past.
             connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
             if self.key.prepare:  # else the session is the proxy's, and others would find it so
-                _ = connection.execute(sql.LOCK_TIMEOUT, ())
+                _ = connection.execute(sql.SETTLE, ())
         except BaseException:
             _close(connection)
             raise

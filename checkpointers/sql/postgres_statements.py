@@ -23,12 +23,12 @@ __all__ = [
     "LOAD",
     "LOCK",
     "LOCK_SETUP",
-    "LOCK_TIMEOUT",
     "MINE",
     "RANGES",
     "RENEW",
     "REVISION",
     "SEARCH_HERE",
+    "SETTLE",
     "STAMP",
     "THREADS",
     "commit_text",
@@ -208,8 +208,15 @@ JOIN @record AS record
 
 # --- a fresh schema ------------------------------------------------------------------------------------------------
 
-LOCK_TIMEOUT: Final = "SELECT set_config('lock_timeout', '1s', false) WHERE current_setting('lock_timeout') = '0'"
-"""How long a session waits for a lock before others of its process have a try, where nobody says otherwise."""
+SETTLE: Final = """\
+SELECT set_config(name, value, false)
+FROM (VALUES
+    ('lock_timeout', '1s'),
+    ('tcp_keepalives_idle', '10'), ('tcp_keepalives_interval', '5'), ('tcp_keepalives_count', '4')
+) AS ours (name, value)
+WHERE name <> 'lock_timeout' OR current_setting(name) = '0'"""
+"""For a session of our own: how long it waits for a lock before others of its process have a try, where nobody says
+otherwise; and the server shall notice soon that our machine is gone, and with it the locks of half a pipeline."""
 
 LOCK_SETUP: Final = "SELECT pg_advisory_xact_lock(hashtext('durable_graph'), hashtext(%s))"
 """Of processes that start together one makes the tables of a schema, and the others find them."""
