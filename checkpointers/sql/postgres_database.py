@@ -25,7 +25,7 @@ from checkpointers.forking import survive_forks
 from checkpointers.sql import migrate
 from checkpointers.sql import postgres_statements as sql
 from checkpointers.sql.postgres_driver import Int8BinaryDumper, conninfo, psycopg
-from checkpointers.sql.postgres_errors import answered, away, explain, is_lost, may_pass
+from checkpointers.sql.postgres_errors import away, comes_back, explain, is_lost, may_pass
 from checkpointers.sql.sharing import Databases
 from durable_graph.errors import CorruptDataError
 
@@ -178,8 +178,8 @@ class PostgresDatabase:
                 if not lost and not may_pass(error):
                     raise explain(error, self.where) from error
                 now = time.monotonic()
-                if lost and not self._reached and not answered(error):
-                    raise away(self.where, error, 0) from error
+                if lost and not self._reached and not comes_back(error):
+                    raise explain(error, self.where) from error
                 # A session that was lost may have been lost long ago: one new one is tried without any patience.
                 again = lost and started is None and self._reached
                 if started is None:

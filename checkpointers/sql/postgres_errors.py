@@ -17,7 +17,7 @@ from durable_graph.errors import (
 if TYPE_CHECKING:
     from durable_graph.errors import DurableGraphError
 
-__all__ = ["answered", "away", "explain", "is_lost", "may_pass"]
+__all__ = ["away", "comes_back", "explain", "is_lost", "may_pass"]
 
 _LOST: Final = ("08", "57P", "25P03", "25P04")
 """What SQLSTATEs begin with: connection exceptions; the server was stopped, crashed, or ended this session."""
@@ -81,33 +81,30 @@ def _state(error: BaseException) -> str:
     return getattr(error, "sqlstate", None) or ""
 
 
-_REFUSED: Final = ("FATAL:", "no password supplied")
-"""What libpq says where a server did not let us in; it passes on a refusal as text, without its SQLSTATE."""
-_CROWDED_REFUSALS: Final = ("too many c", "connection slots", "max_client_conn")
-_PASSING_REFUSALS: Final = (
-    *_CROWDED_REFUSALS,
-    "starting up",
-    "shutting down",
-    "recovery mode",
-    "not yet accepting",
-    "pgbouncer cannot connect",
-    "server_login_retry",
-    "query_wait_timeout",
+_LASTING_REFUSALS: Final = (
+    "authentication failed",
+    "no password supplied",
+    "no pg_hba.conf entry",
+    "does not exist",
+    "is not permitted to log in",
+    "permission denied",
 )
+"""libpq passes on a refusal as text, without its SQLSTATE. Any other may pass: a server that starts, stops, crashes or
+is crowded finds many words, a proxy finds others."""
+_CROWDED_REFUSALS: Final = ("too many c", "connection slots", "max_client_conn")
+_PASSING_REFUSALS: Final = (*_CROWDED_REFUSALS, "starting up", "shutting down", "recovery mode", "not yet accepting")
 
 
 def is_lost(error: BaseException) -> bool:
     """Whether the connection is gone, or none was to be had: another one may do."""
     if state := _state(error):
         return state.startswith(_LOST)
-    if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return False
-    return not answered(error) or _says(error, _PASSING_REFUSALS)
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and not _says(error, _LASTING_REFUSALS)
 
 
-def answered(error: BaseException) -> bool:
-    """Whether there is a server, which refused the connection."""
-    return _says(error, _REFUSED)
+def comes_back(error: BaseException) -> bool:
+    """Whether there certainly is a server, which will let us in later."""
+    return _says(error, _PASSING_REFUSALS)
 
 
 def _says(error: BaseException, words: tuple[str, ...]) -> bool:
@@ -142,12 +139,13 @@ def _explained(error: psycopg.Error, where: str) -> DurableGraphError:
     for prefixes, kind, what, cure in _KINDS if state else ():
         if state.startswith(prefixes):
             return kind(what.format(where=where, text=text), cure=cure)
+    if not state and _says(error, ("FATAL:", *_LASTING_REFUSALS)):
+        return DatabaseUnavailableError(f"{where} refused the connection: {text}.", cure=_CHECK_DSN)
     if is_lost(error):
         return away(where, error, 0)
-    if not state and answered(error):
-        return DatabaseUnavailableError(f"{where} refused the connection: {text}.", cure=_CHECK_DSN)
     return InternalError(f"{where}: {text} (SQLSTATE {state or 'none'}).")
 
 
 def _text(error: BaseException) -> str:
-    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    said = (error.diag.message_primary if isinstance(error, psycopg.Error) else None) or str(error)
+    return " ".join(said.split()).rstrip(".") or type(error).__name__
