@@ -128,21 +128,21 @@ import signal, sys
 from checkpointers import PostgresSaver
 from durable_graph.testing.conformance.acting import start, step
 from durable_graph.records import CommitItem, Row
-class Stop(BaseException): pass
-def stop(*_): raise Stop
+def stop(*_): raise KeyboardInterrupt
 saver = PostgresSaver(sys.argv[1], schema=sys.argv[2])
 claim, seq, stops, acknowledged = start(saver), 2, 0, []
 signal.signal(signal.SIGALRM, stop)
-while stops < 120:
+while stops < 80:
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.0003 + (stops % 29) * 0.0015)
+        # Again and again: Python prints an exception that strikes a finalizer, and goes on.
+        signal.setitimer(signal.ITIMER_REAL, 0.0003 + (stops % 29) * 0.0015, 0.3)
         while True:
             seq += 10
             size = 1 + seq // 10 % 3
             item = CommitItem(claim, tuple(Row(1, 0, seq + n, 0, b"x") for n in range(size)))
             saver.commit([item] * (1 + seq // 10 % 2))
             acknowledged.append(seq)
-    except Stop:
+    except KeyboardInterrupt:
         stops += 1
 signal.setitimer(signal.ITIMER_REAL, 0)
 assert saver.commit([item])[0] in ("written", "already mine")
@@ -151,12 +151,12 @@ for seq in acknowledged: assert seq in set(found), seq
 groups = {}
 for s in found[1:]: groups.setdefault((s - 2) // 10 * 10 + 2, []).append(s)
 for first, members in groups.items(): assert len(members) == 1 + first // 10 % 3, (first, members)
-print("whole", len(acknowledged) > 20)
+print("whole", len(acknowledged) > 20, flush=True)
 """
 
 
 def test_an_interrupt_at_any_moment_leaves_whole_items_and_a_usable_object(schema):
-    assert result(python(INTERRUPTED, postgres_server.dsn(), schema)) == "whole True"
+    assert result(python(INTERRUPTED, postgres_server.dsn(), schema)).splitlines()[-1] == "whole True"
 
 
 @pytest.mark.parametrize("count", [1, 3])
