@@ -1,4 +1,4 @@
-"""A schema on Postgres is made ready by its first use: fresh, older, newer, foreign, half, or while others do the same."""
+"""A schema on Postgres is made ready by its first use: fresh, older, newer, foreign, half, or while others do so."""
 
 import shutil
 import threading
