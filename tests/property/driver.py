@@ -188,6 +188,7 @@ class Driver:
             interrupt_after=after,
             durability="sync" if self.sync else "async",
             on_unfinished=on_unfinished,
+            on_busy="reject",
             encode=CODEC.encode,
         )
 
