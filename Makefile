@@ -28,6 +28,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests start a thousand processes; none is to compile again what another one has.
 unexport PYTHONDONTWRITEBYTECODE
 
+# The folder of another PostgreSQL's programs, and of a pgbouncer, for the tests.
+export PG_BIN PGBOUNCER
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo agent-demo test test-all suite langchain langchain-here lint types bench format coverage clean
@@ -36,6 +39,7 @@ define HELP
 make demo        triage a log with an agent graph that survives a crash   (LOG=path for your own log)
 make agent-demo  an agent is killed inside a tool call, goes on, and asks  (LOG=path, MODEL=provider:name)
 make test        the test suite                                           (ARGS="-k resume" goes to pytest)
+                 PG_BIN=/usr/lib/postgresql/15/bin: with this PostgreSQL instead of the one that pip installs
 make langchain   the part of it that needs LangChain, which is installed in .venv-langchain
 make test-all    the same and the slow tests, on each of Python $(SUPPORTED) found here
 make lint        ruff, formatting, import floors

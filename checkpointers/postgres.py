@@ -47,7 +47,8 @@ class PostgresSaver(PostgresUser, Checkpointer):
     schema: the schema of our tables; it is made when first used.
     timeout: seconds for which a server that is away, or a lock that is held, is waited for.
     max_size: sessions that read, at the most; one more writes.
-    prepare: False where a proxy hands each transaction to another session (pgbouncer in transaction mode).
+    prepare: False where a proxy hands each transaction to another session (pgbouncer in transaction mode). How long
+        locks are waited for is then for the role's lock_timeout to say: these sessions are not ours to set.
     lease: seconds after its last sign of life at which a run is taken for dead, by the server's clock.
 
     One object serves sync and async callers, any OS thread and event loop, and both sides of `os.fork()`.
