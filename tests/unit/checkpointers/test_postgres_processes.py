@@ -1,9 +1,11 @@
 """One schema under several processes, forks, Ctrl-C at any moment, and an interpreter that ends."""
 
 import asyncio
+import gc
 import os
 import signal
 import threading
+import time
 
 import psycopg
 import pytest
@@ -185,6 +187,8 @@ def test_ctrl_c_in_a_commit_that_waits_replaces_the_session_and_the_item_may_be_
     saver.close()
 
 
+# Python prints what strikes a finalizer, and forgets a session that was opened and not yet kept.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 @pytest.mark.parametrize("durability", ["sync", "async"])
 def test_a_run_struck_by_ctrl_c_again_and_again_ends_with_each_step_once(schema, durability):
     saver = PostgresSaver(postgres_server.dsn(), schema=schema)
@@ -193,20 +197,23 @@ def test_a_run_struck_by_ctrl_c_again_and_again_ends_with_each_step_once(schema,
     graph = builder.compile(checkpointer=saver)
     assert graph.invoke({}, thread(), interrupt_before=["a"])["log"] == []
     struck = 0
-    while graph.get_state(thread()).next:
+    while graph.get_state(thread()).tasks:  # not its `next`, which is empty when the last task's result is stored
         timer = threading.Timer(0.01 + struck % 7 * 0.004, os.kill, (os.getpid(), signal.SIGINT))
         try:
             timer.start()
-            graph.invoke(None, thread(), durability=durability)
-            timer.cancel()
-            timer.join()
+            try:
+                graph.invoke(None, thread(), durability=durability)
+            finally:
+                timer.cancel()
+                timer.join()
+                time.sleep(0.001)  # so that a signal on its way strikes in here
         except KeyboardInterrupt:
             struck += 1
-            timer.join()
     assert struck
     states = [one.values["log"] for one in graph.get_state_history(thread()) if one.metadata["source"] == "loop"]
     assert states == [list(range(count)) for count in range(60, -1, -1)]
     saver.close()
+    gc.collect()  # here, where that is no news
 
 
 # --- ends ------------------------------------------------------------------------------------------------------------
