@@ -58,4 +58,4 @@ def pytest_xdist_make_scheduler(config, log):
 def schema():
     name = f"test_{secrets.token_hex(6)}"
     yield name
-    postgres_server.run(f"DROP SCHEMA IF EXISTS {name} CASCADE")
+    postgres_server.drop(name)

@@ -21,7 +21,7 @@ class Proxy:
     """Forwards to the server, whole answers only.
 
     lose: the so-manieth answer from now on is not passed on, but its connection is closed; 0: none.
-    cut: the so-manieth request from now on is passed on, and its connection closed at once.
+    cut: the so-manieth request from now on is passed on, and its connection closed before that.
     lost: how many answers or connections were lost so far.   answers: how many came from the server.
     """
 
@@ -70,10 +70,11 @@ class Proxy:
     def requests(self, client, server):
         with suppress(OSError):
             while data := client.recv(1 << 16):
-                server.sendall(data)
                 if data.endswith(SYNC) and self.counted("cut"):
                     end(client)
+                    server.sendall(data)
                     return  # the server is not told: what it does, it goes on doing
+                server.sendall(data)
         end(server)
 
     def replies(self, client, server):

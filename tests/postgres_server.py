@@ -170,6 +170,18 @@ def run(text, parameters=None, **where):
         return cursor.fetchall() if cursor.description else []
 
 
+def drop(schema):
+    """Remove a schema with all that is in it."""
+    import psycopg
+
+    while True:
+        try:
+            run(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+        except psycopg.errors.DeadlockDetected:  # a statement whose caller is gone still runs
+            continue
+        return
+
+
 @contextmanager
 def own(*, port=0, **settings):
     """A server of a test's own, which it may stop and start."""
