@@ -70,7 +70,7 @@ class Proxy:
     def requests(self, client, server):
         with suppress(OSError):
             while data := client.recv(1 << 16):
-                if data.endswith(SYNC) and self.counted("cut"):
+                if SYNC in data and self.counted("cut"):
                     end(client)
                     server.sendall(data)
                     return  # the server is not told: what it does, it goes on doing
