@@ -82,21 +82,24 @@ class SqliteBackend(Backend):
 class PostgresBackend(Backend):
     """A schema of this process's server, which all tests use in turn."""
 
+    used = False
+
     def open(self):
         from checkpointers import PostgresSaver
 
+        self.used = True
         return PostgresSaver(**postgres_server.ready())
 
     def url(self, **options):
+        self.used = True
         return postgres_server.url(schema=postgres_server.SCHEMA, **options)
 
     def select(self, text):
         return postgres_server.select(text)
 
     def close(self):
-        opened = bool(self.opened)
         super().close()
-        if opened:
+        if self.used:
             postgres_server.empty()
 
 

@@ -21,10 +21,12 @@ ON CONFLICT (ns, key) DO UPDATE SET expires = excluded.expires, value = excluded
 """Parameters: ns, key, expires, value."""
 
 SWEEP: Final = """\
-DELETE FROM @cache AS cache USING (
+WITH over AS MATERIALIZED (
     SELECT ns, key FROM @cache WHERE expires <= %s ORDER BY expires LIMIT %s FOR UPDATE SKIP LOCKED
-) AS over WHERE cache.ns = over.ns AND cache.key = over.key"""
-"""Remove what is over, the oldest first. Parameters: now, how many at the most."""
+)
+DELETE FROM @cache AS cache USING over WHERE cache.ns = over.ns AND cache.key = over.key"""
+"""Remove what is over, the oldest first. Parameters: now, how many at the most. MATERIALIZED: a join that looked at it
+again for each row would find the next ones each time, and remove them all."""
 
 _CLEAR: Final = """\
 DELETE FROM @cache AS cache USING (

@@ -146,7 +146,7 @@ def test_no_statement_walks_the_rows_of_a_whole_thread(filled, name, mode):
         "FIND_ROW": (1, 1, 0, 7),
         "FIND_LANE": (1, 1),
         "LOCK": (b"thread 1", 1),
-        "takeover 0 1": (2, "x", "running", b"thread 1", 1, 1, 1499, 1, 0, 1500, 0, b"x"),
+        "takeover 0 1": (2, "x", "running", b"thread 1", 1, 1, 1499, 1, 0, 1500, 0, b"x", 2, 9),
         "commit 0 1 True": (1, 1, 1, 0, 1500, 0, b"x", "done", "done"),
     }[name]
     with psycopg.connect(postgres_server.dsn(), options=f"-c plan_cache_mode={mode}") as connection:

@@ -125,7 +125,7 @@ def test_a_newer_database_is_refused_by_every_verb_and_left_untouched(schema):
     before = described(schema), sql(f"SELECT * FROM {schema}.thread")
     saver = opened(schema)
     for verb in (saver.setup, lambda: saver.load("thread"), lambda: start(saver, key="new"), lambda: saver.read(1, [])):
-        with pytest.raises(NewerDatabaseError, match=r"9001.*0002"):
+        with pytest.raises(NewerDatabaseError, match=r"9001.*0003"):
             verb()
     assert (described(schema), sql(f"SELECT * FROM {schema}.thread")) == before
 
@@ -149,8 +149,8 @@ def later_version(tmp_path, monkeypatch):
     def install(more=""):
         folder = tmp_path / "revisions 100%"
         shutil.copytree(revisions, folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
-        (folder / "versions" / "0003_next.py").write_text(NEXT_REVISION.format(more=more))
-        monkeypatch.setattr(migrate, "HEAD", "0003")
+        (folder / "versions" / "0004_next.py").write_text(NEXT_REVISION.format(more=more))
+        monkeypatch.setattr(migrate, "HEAD", "0004")
         monkeypatch.setattr(migrate, "revisions", lambda: str(folder))
 
     return install
@@ -207,7 +207,7 @@ def test_an_upgrade_that_fails_leaves_nothing_behind_and_may_be_tried_again(sche
     with pytest.raises(CorruptDataError, match="nowhere"):
         opened(schema).setup()
     assert described(schema) == before
-    assert sql(f"SELECT version_num FROM {schema}.durable_graph_version") == [("0002",)]
+    assert sql(f"SELECT version_num FROM {schema}.durable_graph_version") == [("0003",)]
     later_version()
     with opened(schema) as saver:
         assert saver.load("thread") is not None
@@ -230,7 +230,7 @@ def test_processes_that_start_together_upgrade_once(schema):
     sql(f"INSERT INTO {schema}.thread (key, epoch, owner, status) VALUES ('t', 7, NULL, 'done')")
     children = [python(UPGRADE_TOGETHER, postgres_server.dsn(), schema) for _ in range(4)]
     assert started_together(children) == ["t"] * 4
-    assert sql(f"SELECT version_num FROM {schema}.durable_graph_version") == [("0002",)]
+    assert sql(f"SELECT version_num FROM {schema}.durable_graph_version") == [("0003",)]
 
 
 def test_who_looks_in_the_midst_of_an_upgrade_takes_it_for_no_foreign_database(schema, monkeypatch):

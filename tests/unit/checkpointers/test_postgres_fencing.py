@@ -94,7 +94,7 @@ def test_a_writer_waits_for_a_takeover_in_flight_and_is_stale(schema, isolation,
     claim = start(saver)
     with psycopg.connect(postgres_server.dsn()) as other:
         text = sql.in_schema(sql.takeover_text(0, 0), schema)
-        given = (claim.epoch + 1, "second owner", "running", b"thread", claim.epoch, 1, 1)
+        given = (claim.epoch + 1, "second owner", "running", b"thread", claim.epoch, 1, 1, claim.epoch + 1, 9)
         assert other.execute(text, given).fetchone()[0] == claim.no
         commit = Waiting(schema, lambda: saver.commit([step(claim, seq) for seq in range(2, 2 + count)]))
     assert commit.ended() == ["stale"] * count

@@ -82,7 +82,7 @@ def test_nothing_is_prepared_where_a_proxy_hands_out_sessions(make):
         store.put(("a", str(n)), "k", {"n": n})
         assert len(store.search((), query="a", filter={"n": n})) == 1
     assert store.list_namespaces(suffix=("3",)) == [("a", "3")]
-    for session in (store._database._writer, store._database._readers.getconn()):
+    for session in (store._database._writer, store._database._idle[-1][1]):
         assert session.execute("SELECT count(*) FROM pg_prepared_statements").fetchall() == [(0,)]
     store.close()
 
