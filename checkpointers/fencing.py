@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from durable_graph.errors import InternalError, InvalidConfigError
+from durable_graph.records import LEASE
 
 if TYPE_CHECKING:
     from durable_graph.records import Claim
@@ -14,8 +15,7 @@ __all__ = ["LEASE_SECONDS", "RUNNING", "checked_lease", "different_rows"]
 RUNNING: Final = "running"
 """The status of a thread that somebody holds."""
 
-
-LEASE_SECONDS: Final = 15.0
+LEASE_SECONDS: Final = LEASE / 1000
 """How long a claim is good after its owner's last sign of life, where nobody says another time."""
 
 

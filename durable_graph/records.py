@@ -139,6 +139,10 @@ class LoadedThread(NamedTuple):
     rows: tuple[Row, ...]
 
 
+LEASE: Final = 15_000
+"""Milliseconds for which a claim is good after its owner's last sign of life, where nobody says another time."""
+
+
 class ClaimRequest(NamedTuple):
     """Take a thread over, and append `rows` in the same transaction.
 
@@ -157,7 +161,7 @@ class ClaimRequest(NamedTuple):
     seen: int
     new_lanes: tuple[LaneInfo, ...]
     rows: tuple[Row, ...]
-    lease: int = 15_000
+    lease: int = LEASE
 
 
 class Claim(NamedTuple):
@@ -172,7 +176,7 @@ class Beat(NamedTuple):
 
     claim: Claim
     moved: bool
-    lease: int = 15_000
+    lease: int = LEASE
 
 
 class CommitItem(NamedTuple):

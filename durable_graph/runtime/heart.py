@@ -81,35 +81,23 @@ class Heart:
 
     def _give_signs(self, now: float) -> bool:
         """Renew what is due; whether any run is going on."""
-        due: dict[Checkpointer, list[Hold]] = {}
+        due: dict[Checkpointer, list[tuple[Hold, int, Beat]]] = {}
         found = [hold for one in tuple(self._holds.values()) if (hold := one()) is not None]
         for hold in found:
-            lease = hold.checkpointer.lease
-            if (
-                lease is not None
-                and hold.claim is not None
-                and now - hold.beaten >= lease / _BEATS - self._shortest / 4
-            ):
-                due.setdefault(hold.checkpointer, []).append(hold)
-        for checkpointer, holds in due.items():
+            claim, lease, seq = hold.claim, hold.checkpointer.lease, hold.durable
+            if claim is None or lease is None or now - hold.beaten < lease / _BEATS - self._shortest / 4:
+                continue
+            beat = Beat(claim, seq != hold.beaten_seq, int(lease * 1000))
+            due.setdefault(hold.checkpointer, []).append((hold, seq, beat))
+        for checkpointer, signs in due.items():
             try:
-                _renew(checkpointer, holds, now)
+                checkpointer.renew([beat for _, _, beat in signs])
             except Exception as error:  # noqa: BLE001 - whatever it is, the next beat may come through
-                _log.warning("no sign of life could be stored for %d runs: %s", len(holds), error)
+                _log.warning("no sign of life could be stored for %d runs: %s", len(signs), error)
+            else:
+                for hold, seq, _ in signs:
+                    hold.beaten, hold.beaten_seq = now, seq
         return bool(found)
-
-
-def _renew(checkpointer: Checkpointer, holds: list[Hold], now: float) -> None:
-    beats: list[Beat] = []
-    seqs: list[int] = []
-    for hold in holds:
-        claim, seq = hold.claim, hold.durable
-        if claim is not None:
-            seqs.append(seq)
-            beats.append(Beat(claim, seq != hold.beaten_seq, int((checkpointer.lease or 0.0) * 1000)))
-    checkpointer.renew(beats)
-    for hold, seq in zip(holds, seqs, strict=True):
-        hold.beaten, hold.beaten_seq = now, seq
 
 
 _heart = Heart()

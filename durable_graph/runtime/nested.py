@@ -26,7 +26,7 @@ from durable_graph.persistence.codec import CODEC
 from durable_graph.persistence.layout import LaneWriter
 from durable_graph.runtime.hold import call_namespace
 from durable_graph.runtime.outbox import NestedOutbox
-from durable_graph.runtime.patience import Patience
+from durable_graph.runtime.patience import NONE
 from durable_graph.runtime.session import note_edits, read_from
 
 if TYPE_CHECKING:
@@ -160,6 +160,8 @@ class NestedSession:
     calls: those of the task, where it may make several; then `digest` tells them apart.
     """
 
+    patience = NONE  # the outermost run has the thread
+
     def __init__(
         self,
         context: TaskContext,
@@ -175,7 +177,6 @@ class NestedSession:
         self._calls = calls
         self._digest = digest
         self._outbox: NestedOutbox | None = None
-        self.patience = Patience("reject")  # the outermost run has the thread
         run, session = context.shared.run, context.shared.session
         assert run is not None  # noqa: S101 - a task that runs has a run,
         assert session is not None  # noqa: S101 - and one that is stored a session

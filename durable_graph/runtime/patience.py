@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from durable_graph.errors import ThreadBusy
     from durable_graph.types import OnBusy
 
-__all__ = ["Patience"]
+__all__ = ["NONE", "Patience"]
 
 _FIRST: Final = 0.005
 _LONGEST: Final = 0.25
@@ -43,3 +43,7 @@ class Patience:
             self._left[busy.owner] = left
         pause, self._pause = self._pause, min(self._pause * 1.5, _LONGEST)
         return pause * (0.5 + random.random())  # noqa: S311 - a pause guards no secret
+
+
+NONE: Final = Patience("reject")
+"""It keeps nothing, so one serves all calls that do not wait."""

@@ -20,7 +20,7 @@ from durable_graph.runtime import owner
 from durable_graph.runtime.context import CURRENT
 from durable_graph.runtime.hold import Hold
 from durable_graph.runtime.outbox import Outbox
-from durable_graph.runtime.patience import Patience
+from durable_graph.runtime.patience import NONE, Patience
 from durable_graph.types import END, START
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Session:
     ) -> None:
         self.checkpointer = checkpointer
         self._committer = committer
-        self.patience = Patience(on_busy)
+        self.patience = NONE if on_busy == "reject" else Patience(on_busy)
         self.key = key
         self.durability: Durability = durability
         self.instant = checkpointer.instant

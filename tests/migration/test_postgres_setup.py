@@ -1,6 +1,5 @@
 """A schema on Postgres is made ready by its first use: fresh, older, newer, foreign, half, or while others do so."""
 
-import shutil
 import threading
 
 import psycopg
@@ -13,7 +12,7 @@ from durable_graph.testing.conformance.acting import start
 from tests import postgres_server
 from tests.conformance.processes import python, result
 from tests.migration.test_postgres_schema import created_by_alembic, described
-from tests.migration.test_setup import NEXT_REVISION, started_together
+from tests.migration.test_setup import started_together
 
 FIRST_USE = """
 import sys
@@ -139,21 +138,6 @@ def test_a_version_that_never_was_ours_is_corrupt(schema, change, says):
 
 
 # --- upgrades --------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def later_version(tmp_path, monkeypatch):
-    """The library one revision later."""
-    revisions = migrate.revisions()
-
-    def install(more=""):
-        folder = tmp_path / "revisions 100%"
-        shutil.copytree(revisions, folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
-        (folder / "versions" / "0004_next.py").write_text(NEXT_REVISION.format(more=more))
-        monkeypatch.setattr(migrate, "HEAD", "0004")
-        monkeypatch.setattr(migrate, "revisions", lambda: str(folder))
-
-    return install
 
 
 @pytest.fixture(params=["plain", 'q"u%o te'])

@@ -1,6 +1,5 @@
 """A database is made ready by its first use: fresh, older, newer, foreign, or not a database at all."""
 
-import shutil
 import sqlite3
 import sys
 from pathlib import Path
@@ -120,31 +119,6 @@ def test_a_version_table_without_a_version_is_corrupt(tmp_path):
     sql(tmp_path / "runs.db", "DELETE FROM durable_graph_version")
     with pytest.raises(CorruptDataError, match="0 versions"):
         SqliteSaver(tmp_path / "runs.db").setup()
-
-
-NEXT_REVISION = """
-import sqlalchemy as sa
-from alembic import op
-revision, down_revision, branch_labels, depends_on = "0004", "0003", None, None
-def upgrade():
-    op.add_column("thread", sa.Column("expires", sa.BigInteger()))
-    {more}
-"""
-
-
-@pytest.fixture
-def later_version(tmp_path, monkeypatch):
-    """The library one revision later."""
-    revisions = migrate.revisions()
-
-    def install(more=""):
-        folder = tmp_path / "revisions 100%"
-        shutil.copytree(revisions, folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
-        (folder / "versions" / "0004_next.py").write_text(NEXT_REVISION.format(more=more))
-        monkeypatch.setattr(migrate, "HEAD", "0004")
-        monkeypatch.setattr(migrate, "revisions", lambda: str(folder))
-
-    return install
 
 
 def test_an_older_database_is_upgraded_by_its_first_use(tmp_path, later_version):
