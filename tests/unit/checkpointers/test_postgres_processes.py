@@ -15,7 +15,7 @@ from durable_graph import END, StateGraph
 from durable_graph.testing.conformance.acting import Sync, seqs, start, step
 from tests import postgres_server
 from tests.behaviour.small_graphs import Log, thread
-from tests.conformance.processes import python, result
+from tests.conformance.processes import forking, python, result
 
 COMMIT = """
 import sys
@@ -39,45 +39,13 @@ def test_four_processes_write_one_schema_and_another_process_reads_all(schema):
         assert [seqs(Sync(), saver, name) for name in "abcd"] == [list(range(1, 102))] * 4
 
 
-FORK = """
-import os, sys, threading, time, warnings
-warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forking with OS threads: that is the test
+FORK = forking(
+    """
 from checkpointers import PostgresSaver
-from durable_graph.testing.conformance.acting import start, step
 saver = PostgresSaver(sys.argv[1], schema=sys.argv[2])
-claims = {name: start(saver, key=name) for name in ("parent", "child 0", "child 1", "child 2")}
-stop, written, children = threading.Event(), [1], []
-
-def commit():
-    while not stop.is_set():
-        assert saver.commit([step(claims["parent"], written[-1] + 1)]) == ["written"]
-        saver.load("parent")
-        written.append(written[-1] + 1)
-
-busy = threading.Thread(target=commit)
-busy.start()
-for number in range(3):
-    while len(written) < 20 * (number + 1): time.sleep(0.001)
-    pid = os.fork()
-    if pid == 0:
-        try:
-            key = f"child {number}"
-            for seq in range(2, 22):
-                assert saver.commit([step(claims[key], seq)]) == ["written"]
-            os.write(1, f"{len(saver.load(key).rows)}\\n".encode())
-            os._exit(0)
-        except BaseException as error:
-            os.write(1, repr(error).encode())
-            os._exit(1)
-    children.append(pid)
-stop.set()
-busy.join()
-for pid in children: os.waitpid(pid, 0)
-saver_rows = [row.seq for row in saver.load("parent").rows]
-assert saver_rows == written, (len(saver_rows), len(written))
-print("parent whole", flush=True)
-saver.close()
-"""
+""",
+    ahead=20,
+)
 
 
 def test_both_sides_of_a_fork_go_on_while_another_os_thread_commits(schema):

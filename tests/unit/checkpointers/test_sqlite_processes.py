@@ -8,7 +8,7 @@ import pytest
 from checkpointers import SqliteSaver
 from durable_graph.records import MAIN, CommitItem, Row, RowRange
 from durable_graph.testing.conformance.acting import Sync, seqs, start, step
-from tests.conformance.processes import python, result
+from tests.conformance.processes import forking, python, result
 
 CLAIM = """
 import sys
@@ -66,47 +66,15 @@ def test_four_processes_write_one_file_and_another_process_reads_all(tmp_path):
         assert [seqs(Sync(), saver, name) for name in "abcd"] == [list(range(1, 202))] * 4
 
 
-FORK = """
-import os, sys, threading, time, warnings
-warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forking with OS threads: that is the test
+FORK = forking(
+    """
 from checkpointers import InMemorySaver, SqliteSaver
-from durable_graph.testing.conformance.acting import start, step
 saver = {"file": lambda: SqliteSaver(sys.argv[2]), "private": lambda: SqliteSaver(":memory:"), "memory": InMemorySaver}[
     sys.argv[1]
 ]()
-claims = {name: start(saver, key=name) for name in ("parent", "child 0", "child 1", "child 2")}
-stop, written = threading.Event(), [1]
-
-def commit():
-    while not stop.is_set():
-        assert saver.commit([step(claims["parent"], written[-1] + 1)]) == ["written"]
-        saver.load("parent")
-        written.append(written[-1] + 1)
-
-busy = threading.Thread(target=commit)
-busy.start()
-for number in range(3):
-    while len(written) < 50 * (number + 1): time.sleep(0.001)
-    pid = os.fork()
-    if pid == 0:
-        try:
-            key = f"child {number}"
-            for seq in range(2, 22):
-                assert saver.commit([step(claims[key], seq)]) == ["written"]
-            os.write(1, f"{len(saver.load(key).rows)}\\n".encode())
-            os._exit(0)
-        except BaseException as error:
-            os.write(1, repr(error).encode())
-            os._exit(1)
-    children = globals().setdefault("children", []) + [pid]
-stop.set()
-busy.join()
-for pid in children: os.waitpid(pid, 0)
-saver_rows = [row.seq for row in saver.load("parent").rows]
-assert saver_rows == written, (len(saver_rows), len(written))
-print("parent whole", flush=True)
-saver.close()
-"""
+""",
+    ahead=50,
+)
 
 
 @pytest.mark.parametrize("kind", ["file", "private", "memory"])
