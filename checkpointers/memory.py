@@ -9,22 +9,26 @@ import threading
 import time
 from bisect import bisect_left, bisect_right
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from typing_extensions import override
 
 from checkpointers.fencing import RUNNING, different_rows
 from checkpointers.forking import survive_forks
+from checkpointers.memory_runs import MemoryRuns, RunTables
 from durable_graph.errors import InvalidConfigError
 from durable_graph.persistence.checkpointer import Checkpointer
 from durable_graph.records import BASE, MAIN, Claim, LaneInfo, LoadedThread, Row, ThreadInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from durable_graph.persistence.run_rows import RunRows
     from durable_graph.records import ClaimRequest, CommitItem, Outcome, RowRange
 
 __all__ = ["InMemorySaver", "MemorySaver"]
+
+T = TypeVar("T")
 
 _seq = attrgetter("seq")
 
@@ -102,6 +106,7 @@ class InMemorySaver(Checkpointer):
         self._lock = threading.Lock()
         self._numbers: dict[str, int] = {}
         self._by_number: dict[int, _Thread] = {}
+        self._runs = RunTables()
         self._token = object()
         self._resting = False
         survive_forks(self)
@@ -202,6 +207,20 @@ class InMemorySaver(Checkpointer):
         elif not rows and not new_lanes:
             outcome = "already mine"
         return outcome
+
+    @override
+    def with_runs(self, work: Callable[[RunRows], T], *, reads: bool = False) -> T:
+        with self._lock:
+            rows = MemoryRuns(self._runs, self._known)
+            try:
+                return work(rows)
+            except BaseException:
+                rows.undo()
+                raise
+
+    def _known(self, key: str) -> ThreadInfo | None:
+        no = self._numbers.get(key)
+        return None if no is None else self._by_number[no].info()
 
     def before_fork(self, deadline: float) -> None:
         """Hold still while the process forks."""

@@ -8,13 +8,14 @@ another one's cancellation could take back on the server. Reads run on pooled se
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from typing_extensions import override
 
 from checkpointers.fencing import LEASE_SECONDS, RUNNING, checked_lease, different_rows
 from checkpointers.sql import postgres_statements as sql
 from checkpointers.sql.postgres_driver import errors, psycopg
+from checkpointers.sql.postgres_runs import PostgresRuns, listen
 from checkpointers.sql.postgres_target import SCHEMA
 from checkpointers.sql.postgres_user import PostgresUser
 from checkpointers.sql.text import as_bytes, as_text
@@ -23,13 +24,16 @@ from durable_graph.persistence.checkpointer import Checkpointer
 from durable_graph.records import Claim, CommitItem, LaneInfo, Lease, LoadedThread, Row, RowRange, ThreadInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from checkpointers.sql.postgres_database import Connection, PostgresDatabase
     from checkpointers.sql.postgres_target import Target
+    from durable_graph.persistence.run_rows import RunRows
     from durable_graph.records import Beat, ClaimRequest, Outcome
 
 __all__ = ["AsyncPostgresSaver", "PostgresSaver"]
+
+T = TypeVar("T")
 
 _AT_ONCE: Final = 1000
 """Rows and lanes in one statement. Postgres takes 65,535 parameters, five for a row."""
@@ -136,6 +140,15 @@ class PostgresSaver(PostgresUser, Checkpointer):
     def commit(self, items: Sequence[CommitItem]) -> list[Outcome]:
         database = self._database or self._open()
         return database.write(_Committing(database, items), self._patience)
+
+    @override
+    def with_runs(self, work: Callable[[RunRows], T], *, reads: bool = False) -> T:
+        return self._transact(lambda connection, database: work(PostgresRuns(connection, database)), reads=reads)
+
+    @override
+    def listen(self, heard: Callable[[], object], over: Callable[[], bool]) -> None:
+        if self._place.prepare:  # else a proxy hands each transaction to another session, and none of them would hear
+            listen(self._database or self._open(), heard, over)
 
 
 AsyncPostgresSaver = PostgresSaver

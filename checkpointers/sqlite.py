@@ -13,27 +13,32 @@ import random
 import sqlite3
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 from typing_extensions import override
 
 from checkpointers.fencing import LEASE_SECONDS, RUNNING, checked_lease, different_rows
 from checkpointers.sql import statements as sql
+from checkpointers.sql.runs import TableRuns, wall
 from checkpointers.sql.sqlite_database import MEMORY
 from checkpointers.sql.sqlite_errors import explain, is_busy, locked
 from checkpointers.sql.sqlite_user import SqliteUser
 from checkpointers.sql.text import as_bytes, as_text
 from durable_graph.persistence.checkpointer import Checkpointer
+from durable_graph.persistence.run_rows import Clock
 from durable_graph.records import Claim, LaneInfo, Lease, LoadedThread, Row, ThreadInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from checkpointers.sql.sqlite_database import Synchronous
     from checkpointers.sql.sqlite_target import Target
+    from durable_graph.persistence.run_rows import RunRows
     from durable_graph.records import Beat, ClaimRequest, CommitItem, Outcome, RowRange
 
 __all__ = ["AsyncSqliteSaver", "SqliteSaver"]
+
+T = TypeVar("T")
 
 _END: Final = 2**63 - 1
 """The largest seq SQLite can hold."""
@@ -162,8 +167,33 @@ class SqliteSaver(SqliteUser, Checkpointer):
                 return ["written"]
         return database.write(partial(_commit, items=items), self._patience)
 
+    @override
+    def with_runs(self, work: Callable[[RunRows], T], *, reads: bool = False) -> T:
+        database = self._database or self._open()
+        return (database.read if reads else database.write)(
+            lambda connection: work(_SqliteRuns(connection)), self._patience
+        )
+
 
 AsyncSqliteSaver = SqliteSaver
+
+
+class _SqliteRuns(TableRuns):
+    """The rows of the queue as one transaction sees them; one that writes is alone from its first statement on."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    @override
+    def _run(self, statement: str, values: Iterable[Any]) -> Any:
+        return self._connection.execute(statement.replace("@", ""), tuple(values))
+
+    @override
+    def clock(self) -> Clock:
+        return Clock(wall(), _now())
+
+    @override
+    def hold(self, *names: str) -> None: ...
 
 
 # --- what happens inside one transaction ---------------------------------------------------------------------------

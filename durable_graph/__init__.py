@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         NodeFailure,
         NodeTimeoutError,
         ParentCommand,
+        RunCancelled,
+        RunFailed,
         StorageError,
         ThreadBusy,
         UnfinishedRunError,
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
     from durable_graph.models.streaming import push_message
     from durable_graph.persistence.checkpointer import Checkpointer
     from durable_graph.persistence.type_registry import register_type
-    from durable_graph.recording import aonce, once, recorded
+    from durable_graph.recording import aonce, await_for_event, once, recorded, sleep, sleep_until, wait_for_event
+    from durable_graph.runs import RunRecord, Schedule, drain_on_signals
     from durable_graph.runtime import (
         ExecutionInfo,
         RunControl,
@@ -100,8 +103,12 @@ __all__ = [
     "ParentCommand",
     "RemainingSteps",
     "RetryPolicy",
+    "RunCancelled",
     "RunControl",
+    "RunFailed",
+    "RunRecord",
     "Runtime",
+    "Schedule",
     "SearchItem",
     "Send",
     "StateGraph",
@@ -117,6 +124,8 @@ __all__ = [
     "UnknownInterruptError",
     "UsageError",
     "aonce",
+    "await_for_event",
+    "drain_on_signals",
     "entrypoint",
     "get_config",
     "get_runtime",
@@ -127,14 +136,17 @@ __all__ = [
     "push_message",
     "recorded",
     "register_type",
+    "sleep",
+    "sleep_until",
     "task",
+    "wait_for_event",
 ]
 
 _HOMES = {
     "durable_graph.caches": "BaseCache CachePolicy InMemoryCache",
     "durable_graph.errors": (
         "DurableGraphError EmptyInputError GraphDrained GraphError GraphInterrupt GraphRecursionError "
-        "InternalError InvalidUpdateError NodeError NodeFailure NodeTimeoutError ParentCommand "
+        "InternalError InvalidUpdateError NodeError NodeFailure NodeTimeoutError ParentCommand RunCancelled RunFailed "
         "StorageError ThreadBusy UnfinishedRunError UnknownInterruptError UsageError"
     ),
     "durable_graph.functional": "entrypoint task",
@@ -142,7 +154,8 @@ _HOMES = {
     "durable_graph.models.streaming": "push_message",
     "durable_graph.persistence.checkpointer": "Checkpointer",
     "durable_graph.persistence.type_registry": "register_type",
-    "durable_graph.recording": "aonce once recorded",
+    "durable_graph.recording": "aonce await_for_event once recorded sleep sleep_until wait_for_event",
+    "durable_graph.runs": "RunRecord Schedule drain_on_signals",
     "durable_graph.runtime": (
         "ExecutionInfo RunControl Runtime get_config get_runtime get_store get_stream_writer interrupt"
     ),

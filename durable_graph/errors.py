@@ -15,7 +15,11 @@
      │    ├── NoCheckpointerError       needs a checkpointer
      │    ├── OutsideRunError           only works inside a running node
      │    ├── ThreadBusy                another run holds the thread
-     │    └── EventLoopError            sync call of async code inside a running event loop
+     │    ├── EventLoopError            sync call of async code inside a running event loop
+     │    └── RunNotFoundError          no queued run has this id
+     ├── RunError                       a queued run gave no result
+     │    ├── RunFailed                 it failed
+     │    └── RunCancelled              somebody cancelled it
      ├── NodeFailure                    your node did something the engine cannot accept
      │    ├── InvalidUpdateError        an update or route that does not fit the graph
      │    ├── InvalidValueError         a value that violates the state's schema
@@ -48,13 +52,13 @@ Each class has a `code` (stable, greppable) and a default `cure`; the text of an
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from durable_graph.error_base import DurableGraphError, shortened
 from durable_graph.signals import AttemptOver, GraphBubbleUp, GraphDrained, GraphInterrupt, ParentCommand
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Self
 
 __all__ = [
     "AttemptOver",
@@ -89,6 +93,10 @@ __all__ = [
     "NodeTimeoutError",
     "OutsideRunError",
     "ParentCommand",
+    "RunCancelled",
+    "RunError",
+    "RunFailed",
+    "RunNotFoundError",
     "StepMismatchError",
     "StorageError",
     "StoredError",
@@ -101,53 +109,6 @@ __all__ = [
     "UsageError",
     "shortened",
 ]
-
-
-class DurableGraphError(Exception):
-    """Base of all errors of this library.
-
-    `what` says what happened and where (node, key, step, thread); `cure` what to do about it. A class brings a
-    default cure; pass a better one where the place knows more.
-    """
-
-    code: ClassVar[str] = "DG000"
-    cure: str = "See the message."
-
-    def __init__(self, what: str, *, cure: str | None = None) -> None:
-        super().__init__(what)
-        self.what = what
-        if cure is not None:
-            self.cure = cure
-
-    def __str__(self) -> str:
-        return f"{self.what}\n  Cure: {self.cure} [{self.code}]"
-
-    @classmethod
-    def from_text(cls, text: str) -> Self:
-        """The error that `str` made this text of: as much of it as the text says."""
-        what, _, cure = text.partition("\n  Cure: ")
-        error = cls.__new__(cls, what)
-        error.args, error.what = (what,), what
-        if cure:
-            error.cure = cure.removesuffix(f" [{cls.code}]")
-        return error
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Errors cross process borders (multiprocessing, queues); the default would lose keyword arguments.
-        return (_rebuild, (type(self), self.args, self.__dict__.copy()))
-
-
-def shortened(value: object, limit: int = 80) -> str:
-    """A value as it stands in a message: its repr, on one line of bounded length."""
-    text = repr(value)
-    return text if len(text) <= limit else text[: limit - 3] + "..."
-
-
-def _rebuild(cls: type[DurableGraphError], args: tuple[Any, ...], attributes: dict[str, Any]) -> DurableGraphError:
-    error = cls.__new__(cls, *args)
-    error.args = args
-    error.__dict__.update(attributes)
-    return error
 
 
 # --- your graph -----------------------------------------------------------------------------------------------
@@ -301,6 +262,46 @@ class EventLoopError(UsageError, RuntimeError):
 
     code = "DG209"
     cure = "Use the async twin: await graph.ainvoke(...) or graph.astream(...)."
+
+
+class RunNotFoundError(UsageError, KeyError):
+    """No queued run has this id."""
+
+    code = "DG210"
+    cure = "Pass what submit() returned; list_runs() shows which runs there are."
+
+    __str__ = DurableGraphError.__str__
+
+
+# --- queued runs ----------------------------------------------------------------------------------------------
+
+
+class RunError(DurableGraphError):
+    """A queued run gave no result. `run` is its record."""
+
+    code = "DG500"
+
+    def __init__(self, what: str, *, run: Any = None, cure: str | None = None) -> None:
+        super().__init__(what, cure=cure)
+        self.run = run
+
+
+class RunFailed(RunError):
+    """A queued run failed. trace: the traceback, as text, of what it failed with."""
+
+    code = "DG501"
+    cure = "Mend what failed, then submit(None, config) goes on with what its thread has."
+
+    def __init__(self, what: str, *, run: Any = None, trace: str = "", cure: str | None = None) -> None:
+        super().__init__(what, run=run, cure=cure)
+        self.trace = trace
+
+
+class RunCancelled(RunError):
+    """A queued run was cancelled."""
+
+    code = "DG502"
+    cure = "submit(None, config) goes on with what its thread has; a new input starts over."
 
 
 # --- your node ------------------------------------------------------------------------------------------------

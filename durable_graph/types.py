@@ -23,6 +23,7 @@ __all__ = [
     "Command",
     "Config",
     "Durability",
+    "Expired",
     "GraphOutput",
     "Interrupt",
     "Missing",
@@ -165,16 +166,40 @@ class Command(Generic[Goto]):
 class Interrupt:
     """A question a node asked. `id` is what an answer refers to; `value` is what was asked.
 
-    `response_schema` is the JSON schema of the answer, when the node gave one.
+    response_schema: the JSON schema of the answer, when the node gave one.
+    kind: "question"; or the node waits for a time ("sleep") or an event ("event"), and nobody need answer.
+    deadline: when the wait is over, seconds since 1970; None: never. The next run after it goes on, with `default` as
+        the answer; where there is none, `interrupt` raises TimeoutError in the node.
     """
 
     value: Any
     id: str = ""
     response_schema: Mapping[str, Any] | None = None
+    kind: Literal["question", "sleep", "event"] = "question"
+    deadline: float | None = None
+    default: Any = MISSING
 
     def __repr__(self) -> str:
-        schema = f", response_schema={self.response_schema!r}" if self.response_schema is not None else ""
-        return f"Interrupt(value={self.value!r}, id={self.id!r}{schema})"
+        told = [f"value={self.value!r}", f"id={self.id!r}"]
+        if self.response_schema is not None:
+            told.append(f"response_schema={self.response_schema!r}")
+        if self.kind != "question":
+            told.append(f"kind={self.kind!r}")
+        if self.deadline is not None:
+            told.append(f"deadline={self.deadline!r}")
+        if self.default is not MISSING:
+            told.append(f"default={self.default!r}")
+        return f"Interrupt({', '.join(told)})"
+
+
+@final
+class Expired:
+    """The answer to a question whose deadline passed and that has no default. `deadline`: seconds since 1970."""
+
+    __slots__ = ("deadline",)
+
+    def __init__(self, deadline: float) -> None:
+        self.deadline = deadline
 
 
 @dataclass(frozen=True, slots=True)

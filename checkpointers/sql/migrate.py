@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HEAD", "State", "create", "inspect", "judged", "revisions", "run_revisions", "upgrade"]
 
-HEAD: Final = "0003"
+HEAD: Final = "0004"
 """The newest revision; a test holds it against `migrations/`."""
 
 State: TypeAlias = Literal["fresh", "older", "ready"]

@@ -191,6 +191,10 @@ class PostgresDatabase:
 
     # --- sessions --------------------------------------------------------------------------------------------------
 
+    def session(self) -> Connection:
+        """A new session in autocommit, for a use of its own: who asked closes it. *Raises* psycopg's errors too."""
+        return self._open_reader(_CONNECT)
+
     def _connect(self, patience: float) -> Connection:
         network = dict(self._network)
         if "connect_timeout" in network:

@@ -311,4 +311,56 @@ CREATE TABLE @cache (
     CONSTRAINT cache_pk PRIMARY KEY (ns, "key")
 )""",
     "CREATE INDEX cache_expires ON @cache (expires) WHERE expires IS NOT NULL",
+    """\
+CREATE TABLE @run (
+    no BIGSERIAL NOT NULL,
+    id BYTEA NOT NULL,
+    thread BYTEA NOT NULL,
+    graph BYTEA NOT NULL,
+    status TEXT NOT NULL,
+    rank BIGINT NOT NULL,
+    due BIGINT,
+    attempt BIGINT NOT NULL,
+    owner TEXT,
+    beat BIGINT NOT NULL,
+    expires BIGINT NOT NULL,
+    stop BIGINT NOT NULL,
+    epoch BIGINT,
+    submitted BIGINT NOT NULL,
+    started BIGINT,
+    ended BIGINT,
+    request BYTEA NOT NULL,
+    answers BYTEA,
+    report BYTEA,
+    PRIMARY KEY (no),
+    CONSTRAINT run_id UNIQUE (id)
+)""",
+    "CREATE INDEX run_open ON @run (rank, due, no) WHERE ended IS NULL",
+    "CREATE INDEX run_thread ON @run (thread, no)",
+    """\
+CREATE TABLE @event (
+    name BYTEA NOT NULL,
+    "key" BYTEA NOT NULL,
+    data BYTEA NOT NULL,
+    at BIGINT NOT NULL,
+    CONSTRAINT event_pk PRIMARY KEY (name, "key")
+)""",
+    """\
+CREATE TABLE @awaited (
+    name BYTEA NOT NULL,
+    "key" BYTEA NOT NULL,
+    run BIGINT NOT NULL,
+    CONSTRAINT awaited_pk PRIMARY KEY (name, "key", run)
+)""",
+    "CREATE INDEX awaited_run ON @awaited (run)",
+    """\
+CREATE TABLE @schedule (
+    name BYTEA NOT NULL,
+    graph BYTEA NOT NULL,
+    cron TEXT NOT NULL,
+    zone TEXT NOT NULL,
+    due BIGINT NOT NULL,
+    request BYTEA NOT NULL,
+    CONSTRAINT schedule_pk PRIMARY KEY (name)
+)""",
 )

@@ -128,6 +128,32 @@ TABLES: Final = {
     "item": frozenset({"namespace", "key", "value", "created_at", "updated_at", "expires", "ttl"}),
     "vector": frozenset({"namespace", "key", "no", "data"}),
     "cache": frozenset({"ns", "key", "expires", "value"}),
+    "run": frozenset(
+        [
+            "no",
+            "id",
+            "thread",
+            "graph",
+            "status",
+            "rank",
+            "due",
+            "attempt",
+            "owner",
+            "beat",
+            "expires",
+            "stop",
+            "epoch",
+            "submitted",
+            "started",
+            "ended",
+            "request",
+            "answers",
+            "report",
+        ]
+    ),
+    "event": frozenset({"name", "key", "data", "at"}),
+    "awaited": frozenset({"name", "key", "run"}),
+    "schedule": frozenset({"name", "graph", "cron", "zone", "due", "request"}),
     "durable_graph_version": frozenset({"version_num"}),
 }
 """Our tables and their columns, by which a database of ours is known."""
@@ -206,4 +232,55 @@ CREATE TABLE cache (
     CONSTRAINT cache_pk PRIMARY KEY (ns, "key")
 )""",
     "CREATE INDEX cache_expires ON cache (expires) WHERE expires IS NOT NULL",
+    """\
+CREATE TABLE run (
+    no INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    id BLOB NOT NULL,
+    thread BLOB NOT NULL,
+    graph BLOB NOT NULL,
+    status TEXT NOT NULL,
+    rank INTEGER NOT NULL,
+    due INTEGER,
+    attempt INTEGER NOT NULL,
+    owner TEXT,
+    beat INTEGER NOT NULL,
+    expires INTEGER NOT NULL,
+    stop INTEGER NOT NULL,
+    epoch INTEGER,
+    submitted INTEGER NOT NULL,
+    started INTEGER,
+    ended INTEGER,
+    request BLOB NOT NULL,
+    answers BLOB,
+    report BLOB,
+    CONSTRAINT run_id UNIQUE (id)
+)""",
+    "CREATE INDEX run_open ON run (rank, due, no) WHERE ended IS NULL",
+    "CREATE INDEX run_thread ON run (thread, no)",
+    """\
+CREATE TABLE event (
+    name BLOB NOT NULL,
+    "key" BLOB NOT NULL,
+    data BLOB NOT NULL,
+    at INTEGER NOT NULL,
+    CONSTRAINT event_pk PRIMARY KEY (name, "key")
+)""",
+    """\
+CREATE TABLE awaited (
+    name BLOB NOT NULL,
+    "key" BLOB NOT NULL,
+    run INTEGER NOT NULL,
+    CONSTRAINT awaited_pk PRIMARY KEY (name, "key", run)
+)""",
+    "CREATE INDEX awaited_run ON awaited (run)",
+    """\
+CREATE TABLE schedule (
+    name BLOB NOT NULL,
+    graph BLOB NOT NULL,
+    cron TEXT NOT NULL,
+    zone TEXT NOT NULL,
+    due INTEGER NOT NULL,
+    request BLOB NOT NULL,
+    CONSTRAINT schedule_pk PRIMARY KEY (name)
+)""",
 )

@@ -13,7 +13,21 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-__all__ = ["METADATA", "cache", "item", "lane", "lease", "record", "thread", "vector", "version"]
+__all__ = [
+    "METADATA",
+    "awaited",
+    "cache",
+    "event",
+    "item",
+    "lane",
+    "lease",
+    "record",
+    "run",
+    "schedule",
+    "thread",
+    "vector",
+    "version",
+]
 
 METADATA: Final = sa.MetaData()
 
@@ -134,6 +148,75 @@ cache: Final = sa.Table(
 _cache_expires = cache.c.expires.is_not(sa.null())
 
 sa.Index("cache_expires", cache.c.expires, sqlite_where=_cache_expires, postgresql_where=_cache_expires)
+
+# --- the queue of runs ------------------------------------------------------------------------------------------------
+
+# What the columns mean is said by `durable_graph.persistence.run_rows`.
+run: Final = sa.Table(
+    "run",
+    METADATA,
+    _number("no", primary_key=True, autoincrement=True),
+    sa.Column("id", sa.LargeBinary, nullable=False),
+    sa.Column("thread", sa.LargeBinary, nullable=False),
+    sa.Column("graph", sa.LargeBinary, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    _number("rank"),
+    sa.Column("due", _Number),
+    _number("attempt"),
+    sa.Column("owner", sa.Text),
+    _number("beat"),
+    _number("expires"),
+    _number("stop"),
+    sa.Column("epoch", _Number),
+    _number("submitted"),
+    sa.Column("started", _Number),
+    sa.Column("ended", _Number),
+    sa.Column("request", sa.LargeBinary, nullable=False),
+    sa.Column("answers", sa.LargeBinary),
+    sa.Column("report", sa.LargeBinary),
+    sa.UniqueConstraint("id", name="run_id"),
+    sqlite_autoincrement=True,
+)
+
+_run_open = run.c.ended.is_(sa.null())
+
+sa.Index("run_open", run.c.rank, run.c.due, run.c.no, sqlite_where=_run_open, postgresql_where=_run_open)
+# With all that ended: how the run before ended is asked too.
+sa.Index("run_thread", run.c.thread, run.c.no)
+
+event: Final = sa.Table(
+    "event",
+    METADATA,
+    sa.Column("name", sa.LargeBinary, nullable=False),
+    sa.Column("key", sa.LargeBinary, nullable=False),
+    sa.Column("data", sa.LargeBinary, nullable=False),
+    _number("at"),
+    sa.PrimaryKeyConstraint("name", "key", name="event_pk"),
+)
+
+# Which run waits for which event.
+awaited: Final = sa.Table(
+    "awaited",
+    METADATA,
+    sa.Column("name", sa.LargeBinary, nullable=False),
+    sa.Column("key", sa.LargeBinary, nullable=False),
+    _number("run"),
+    sa.PrimaryKeyConstraint("name", "key", "run", name="awaited_pk"),
+)
+
+sa.Index("awaited_run", awaited.c.run)
+
+schedule: Final = sa.Table(
+    "schedule",
+    METADATA,
+    sa.Column("name", sa.LargeBinary, nullable=False),
+    sa.Column("graph", sa.LargeBinary, nullable=False),
+    sa.Column("cron", sa.Text, nullable=False),
+    sa.Column("zone", sa.Text, nullable=False),
+    _number("due"),
+    sa.Column("request", sa.LargeBinary, nullable=False),
+    sa.PrimaryKeyConstraint("name", name="schedule_pk"),
+)
 
 # ---------------------------------------------------------------------------------------------------------------------
 

@@ -20,14 +20,23 @@ from durable_graph.core.planning import breakpoint_hit
 from durable_graph.core.reports import stored_writes
 from durable_graph.errors import EmptyInputError, UnfinishedRunError
 from durable_graph.records import INPUT_LATER, Frontier, PendingRecord, TaskRecord
-from durable_graph.types import MISSING, START, Interrupt, Send
+from durable_graph.types import MISSING, START, Expired, Interrupt, Send
 
 if TYPE_CHECKING:
     from durable_graph.core.request import Request
     from durable_graph.core.run import Run
     from durable_graph.records import Change, ErrorRecord, StoredCheckpoint
 
-__all__ = ["answers_of", "asked_at", "check_request", "open_interrupts", "open_run", "unfinished", "whole_frontier"]
+__all__ = [
+    "answers_of",
+    "asked_at",
+    "check_request",
+    "expired",
+    "open_interrupts",
+    "open_run",
+    "unfinished",
+    "whole_frontier",
+]
 
 
 def unfinished(stored: StoredCheckpoint | None) -> bool:
@@ -50,6 +59,8 @@ def open_run(run: Run) -> Batch | None:
         if request.kind == "input":
             return _open_input(run)
         given = answers_of(request, stored)
+        if stored is not None and stored.pending and not (stored.past or request.nested):
+            given = expired(stored, request.now) | given
         command = command_of(request)
         if stored is None or not unfinished(stored):
             if command is not None:
@@ -90,6 +101,17 @@ def answers_of(request: Request, stored: StoredCheckpoint | None) -> dict[str, A
     if stored is None or not unfinished(stored):
         return resolve_answers(request.resume, [])
     return resolve_answers(request.resume, asked_at(stored) if stored.past else open_interrupts(stored))
+
+
+def expired(stored: StoredCheckpoint, now: float) -> dict[str, Any]:
+    """The answers that time gave: of open questions whose deadline passed, by interrupt id. Whoever waits for an event
+    looks for it first, and then at the time.
+    """
+    return {
+        asked.id: Expired(asked.deadline) if asked.default is MISSING else asked.default
+        for asked in open_interrupts(stored)
+        if asked.deadline is not None and asked.deadline <= now and asked.kind != "event"
+    }
 
 
 def _open_input(run: Run) -> Batch:

@@ -245,7 +245,8 @@ class Run:
             return False
         if not task.interrupts or (self.stored is not None and task.path in self.stored.touched):
             return True
-        return any(asked.id in self.answers for asked in task.interrupts)
+        # Whether an event happened only the task can find out: it looks again.
+        return any(asked.kind == "event" or asked.id in self.answers for asked in task.interrupts)
 
     # --- results ----------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
@@ -114,6 +115,7 @@ def make_call(
         run_id=str(config.get("run_id") or (_new_run_id() if nest is None else nest.run_id)),
         metadata=_metadata(config, encode),
         nested=nest is not None,
+        now=time.time(),
         control=control,
     )
     if given is None:

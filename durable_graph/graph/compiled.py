@@ -22,8 +22,9 @@ from durable_graph.graph.calls import Call, make_call, taking
 from durable_graph.graph.inner import namespace_of
 from durable_graph.graph.nesting import inherited, nest_of
 from durable_graph.graph.outputs import read_listening
-from durable_graph.graph.performing import LANGCHAIN, Performs
+from durable_graph.graph.performing import LANGCHAIN
 from durable_graph.graph.threads import resolved
+from durable_graph.graph.working import WorkCalls
 from durable_graph.persistence.codec import CODEC
 from durable_graph.runtime import config as configs
 
@@ -59,7 +60,7 @@ Nodes: TypeAlias = "Sequence[str] | Literal['*'] | None"
 _NOBODY: Final[frozenset[str]] = frozenset()
 
 
-class CompiledStateGraph(Performs, Generic[StateT, ContextT, InputT, OutputT]):
+class CompiledStateGraph(WorkCalls, Generic[StateT, ContextT, InputT, OutputT]):
     """A graph that runs.
 
     Common arguments of the calls:

@@ -17,14 +17,15 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from durable_graph.errors import UsageError
 from durable_graph.persistence.closing import Closing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from durable_graph.persistence.run_rows import RunRows
     from durable_graph.records import (
         Beat,
         Claim,
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["Checkpointer"]
+
+T = TypeVar("T")
 
 
 class Checkpointer(Closing, ABC):
@@ -100,6 +103,25 @@ class Checkpointer(Closing, ABC):
         Called only where `lease` is not None.
         """
 
+    def with_runs(self, work: Callable[[RunRows], T], *, reads: bool = False) -> T:
+        """The result of `work` on the rows of queued runs, events and schedules (`persistence.run_rows`), in one
+        transaction: its changes are kept when this returns, or not at all when it raises. It may be called several
+        times; only the last call counts. reads: it changes nothing.
+
+        Raises:
+            UsageError: this checkpointer keeps none.
+        """
+        del work, reads
+        what = f"{type(self).__name__} keeps no queued runs, events or schedules"
+        raise UsageError(
+            what, cure="Implement Checkpointer.with_runs, or use SqliteSaver, PostgresSaver or InMemorySaver."
+        )
+
+    def listen(self, heard: Callable[[], object], over: Callable[[], bool]) -> None:
+        """Call `heard` whenever a run may have become due, from this OS thread, until `over()`. Returns at once where
+        nobody can listen; workers look now and then in any case.
+        """
+
     def setup(self) -> None:
         """Make the database ready. Never needed: first use does it."""
 
@@ -116,6 +138,12 @@ class Checkpointer(Closing, ABC):
     async def aread(self, no: int, ranges: Sequence[RowRange]) -> list[list[Row]]:
         """Async `read`."""
         return await asyncio.to_thread(self.read, no, ranges)
+
+    async def awith_runs(self, work: Callable[[RunRows], T], *, reads: bool = False) -> T:
+        """Async `with_runs`."""
+        if self.instant:
+            return self.with_runs(work, reads=reads)
+        return await asyncio.to_thread(self.with_runs, work, reads=reads)
 
     async def asetup(self) -> None:
         """Async `setup`."""

@@ -6,8 +6,9 @@ not look like a question that the node forgot to ask, and neither does a questio
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from typing_extensions import override
 
@@ -90,6 +91,12 @@ class Asked(Questions):
             f"that ({', '.join(waiting)}) would be lost"
         )
         raise InterruptMismatchError(what)
+
+    def limit(self, id: str, kind: Literal["question", "sleep", "event"], deadline: float | None, default: Any) -> None:
+        """An open question is of another kind, or waits no longer than that."""
+        for place, asked in enumerate(self.open):
+            if asked.id == id:
+                self.open[place] = replace(asked, kind=kind, deadline=deadline, default=default)
 
     def open_within(self, place: StepPlace) -> list[Interrupt]:
         """The open questions of a step and of the steps inside it."""
