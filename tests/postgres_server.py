@@ -214,7 +214,7 @@ def ready():
 
 def empty():
     """Remove all that is in those tables."""
-    tables = ("thread", "lane", "lease", "record", "item", "vector", "cache")
+    tables = ("thread", "lane", "lease", "record", "item", "vector", "cache", "run", "event", "awaited", "schedule")
     run("; ".join(f"DELETE FROM {SCHEMA}.{table}" for table in tables))
 
 

@@ -103,7 +103,11 @@ class TableRuns(ABC):
 
     @abstractmethod
     def _run(self, statement: str, values: Iterable[Any]) -> Any:
-        """Run a statement; the answer has `fetchone`, `fetchall` and `rowcount`."""
+        """Run a statement; the answer has `fetchone` and `fetchall`."""
+
+    def _changed(self, statement: str, values: Iterable[Any]) -> int:
+        """Run a statement that changes rows; how many. Asked of the rows: inside a pipeline no count is known yet."""
+        return len(self._run(f"{statement} RETURNING 1", values).fetchall())
 
     @abstractmethod
     def clock(self) -> Clock:
@@ -120,7 +124,7 @@ class TableRuns(ABC):
 
     def add(self, row: RunRow) -> bool:
         """Keep a new run; False where its id is taken."""
-        return self._run(ADD, _written(row, _NEW)).rowcount == 1
+        return self._changed(ADD, _written(row, _NEW)) == 1
 
     def find(self, id: str) -> RunRow | None:
         """The run with this id."""
@@ -171,7 +175,7 @@ class TableRuns(ABC):
 
     def change(self, row: RunRow, was: str) -> bool:
         """Write a run again; False when its attempt or status is another one."""
-        return self._run(CHANGE, (*_written(row, _CHANGING), row.no, row.attempt, was)).rowcount == 1
+        return self._changed(CHANGE, (*_written(row, _CHANGING), row.no, row.attempt, was)) == 1
 
     def beat(self, runs: Sequence[tuple[int, int]], clock: Clock, lease: int) -> list[tuple[int, bool]]:
         """Signs of life."""
@@ -184,7 +188,7 @@ class TableRuns(ABC):
 
     def wake_moved(self, clock: Clock) -> int:
         """Make due the waiting runs whose thread moved on."""
-        return self._run(WAKE_MOVED, (clock.wall,)).rowcount
+        return self._changed(WAKE_MOVED, (clock.wall,))
 
     def stopped(self, owner: str) -> list[int]:
         """The runs of a worker that somebody cancelled."""
@@ -199,7 +203,7 @@ class TableRuns(ABC):
 
     def emit(self, event: EventKey, data: bytes, at: int) -> bool:
         """Keep an event; False when it is there."""
-        return self._run(EMIT, (*map(as_bytes, event), data, at)).rowcount == 1
+        return self._changed(EMIT, (*map(as_bytes, event), data, at)) == 1
 
     def event(self, event: EventKey) -> bytes | None:
         """The data of an event."""
@@ -214,7 +218,7 @@ class TableRuns(ABC):
 
     def wake_awaiting(self, event: EventKey, clock: Clock) -> int:
         """Make due the runs that wait for an event."""
-        return self._run(WAKE_AWAITING, (clock.wall, clock.wall, *map(as_bytes, event))).rowcount
+        return self._changed(WAKE_AWAITING, (clock.wall, clock.wall, *map(as_bytes, event)))
 
     # --- schedules ---------------------------------------------------------------------------------------------------
 
@@ -224,7 +228,7 @@ class TableRuns(ABC):
 
     def drop_schedule(self, name: str) -> bool:
         """Remove a schedule."""
-        return self._run(DROP_SCHEDULE, (as_bytes(name),)).rowcount == 1
+        return self._changed(DROP_SCHEDULE, (as_bytes(name),)) == 1
 
     def schedules(self) -> list[ScheduleRow]:
         """All of them."""
@@ -233,7 +237,7 @@ class TableRuns(ABC):
 
     def advance_schedule(self, row: ScheduleRow, due: int) -> bool:
         """The next run of a schedule comes then."""
-        return self._run(ADVANCE_SCHEDULE, (due, as_bytes(row.name), row.due, row.cron, row.zone)).rowcount == 1
+        return self._changed(ADVANCE_SCHEDULE, (due, as_bytes(row.name), row.due, row.cron, row.zone)) == 1
 
 
 def wall() -> int:

@@ -1,4 +1,4 @@
-"""`python -m durable_graph`: what can be done from a shell.
+"""`durable-graph`, or `python -m durable_graph`: what can be done from a shell.
 
 A subcommand is a module (or package) of this folder with
 
@@ -16,6 +16,7 @@ import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from importlib import import_module
 from inspect import cleandoc
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ __all__ = ["COMMANDS", "Subcommand", "main"]
 COMMANDS: Final = {
     "doctor": "durable_graph.cli.doctor",
     "imports": "durable_graph.cli.imports",
+    "runs": "durable_graph.cli.runs",
+    "worker": "durable_graph.cli.worker",
 }
 
 
@@ -49,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Without a subcommand the help is printed. Wrong arguments end in SystemExit(2), `--help` in SystemExit(0), as
     argparse has it.
     """
-    parser = ArgumentParser(prog="python -m durable_graph", description="Durable execution of agent graphs.")
+    parser = ArgumentParser(prog=_name(), description="Durable execution of agent graphs.")
     subparsers = parser.add_subparsers(title="subcommands", metavar="SUBCOMMAND")
     for name, module in COMMANDS.items():
         command = cast("Subcommand", import_module(module))
@@ -66,6 +69,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     return _quietly(arguments)
+
+
+def _name() -> str:
+    """How we were called."""
+    called = Path(sys.argv[0]).name
+    return called if called == "durable-graph" else "python -m durable_graph"
 
 
 def _quietly(arguments: Namespace) -> int:

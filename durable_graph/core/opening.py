@@ -60,7 +60,7 @@ def open_run(run: Run) -> Batch | None:
             return _open_input(run)
         given = answers_of(request, stored)
         if stored is not None and stored.pending and not (stored.past or request.nested):
-            given = expired(stored, request.now) | given
+            given = expired(stored, request.called) | given
         command = command_of(request)
         if stored is None or not unfinished(stored):
             if command is not None:

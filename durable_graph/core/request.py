@@ -48,7 +48,7 @@ class Request:
     answers: those the graphs above were given.
     heard: gives the messages of a task that ended which nobody has seen yet, and is told of tasks that are `known`;
         None when nobody listens to "messages".
-    now: when the call was made, seconds since 1970: questions whose deadline passed before it have their answer.
+    called: when the call was made, seconds since 1970: questions whose deadline passed before it have their answer.
     control: asked before each step whether the run shall stop there; None when nobody may ask for it.
     """
 
@@ -73,7 +73,7 @@ class Request:
     ns: str = ""
     owner: tuple[Any, ...] | None = None
     answers: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    now: float = 0.0
+    called: float = 0.0
     control: RunControl | None = None
     heard: Heard | None = None
 

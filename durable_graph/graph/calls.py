@@ -115,7 +115,7 @@ def make_call(
         run_id=str(config.get("run_id") or (_new_run_id() if nest is None else nest.run_id)),
         metadata=_metadata(config, encode),
         nested=nest is not None,
-        now=time.time(),
+        called=time.time(),
         control=control,
     )
     if given is None:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from durable_graph.core.opening import unfinished
-from durable_graph.errors import EventLoopError, InvalidConfigError
+from durable_graph.errors import EventLoopError
 from durable_graph.graph.queueing import RunCalls, checked_id
 from durable_graph.runs import queue
 from durable_graph.runs.record import RunRequest, Schedule
@@ -110,13 +110,9 @@ class WorkCalls(RunCalls):
         control: RunControl | None = None,
     ) -> int:
         """Async `work`."""
-        if isinstance(concurrency, bool) or concurrency < 1 or not 0 < poll <= 3600:  # noqa: PLR2004 - an hour
-            what = (
-                f"work() got concurrency={concurrency!r} and poll={poll!r}, expected 1 or more, and above 0 s to 3600 s"
-            )
-            raise InvalidConfigError(what)
-        from durable_graph.runs.worker import Worker
+        from durable_graph.runs.worker import Worker, checked_pace
 
+        checked_pace(concurrency, poll)
         worker = Worker(
             [cast("Any", self)],
             self._kept(),

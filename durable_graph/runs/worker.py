@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from durable_graph.core.control import RunControl
 from durable_graph.core.reports import error_record
-from durable_graph.errors import GraphDrained, RunError, StorageError, ThreadBusy
+from durable_graph.errors import GraphDrained, InvalidConfigError, RunError, StorageError, ThreadBusy, shortened
 from durable_graph.persistence.run_rows import Taking
 from durable_graph.records import LEASE
 from durable_graph.runs import queue
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from durable_graph.persistence.run_rows import RunRow, RunRows
     from durable_graph.types import Config, StateSnapshot
 
-__all__ = ["MAX_CRASHES", "Worker"]
+__all__ = ["MAX_CRASHES", "Worker", "checked_pace"]
 
 _log = logging.getLogger("durable_graph")
 
@@ -263,15 +263,8 @@ class Worker:
             return
         if status in ("done", "failed", "cancelled"):
             self._ended += 1
-        error = outcome.report.error
-        _log.info(
-            "run %r of thread %r is %s after %.1f s%s",
-            row.id,
-            row.thread,
-            status,
-            time.monotonic() - active.taken,
-            "" if error is None else f": {error[0].rpartition('.')[2]}: {error[1]}",
-        )
+        took = time.monotonic() - active.taken
+        _log.info("run %r of thread %r is %s after %.1f s%s", row.id, row.thread, status, took, _why(outcome.report))
 
     async def _advance(self, row: RunRow, control: RunControl) -> Ending | Parking:
         """Carry a run as far as it goes."""
@@ -365,6 +358,29 @@ class Worker:
             if (snapshot.metadata or {}).get("run_id") == run_id and not snapshot.next:
                 return snapshot
         return state
+
+
+def _why(report: RunReport) -> str:
+    """What there is to say of how a run stands."""
+    if report.error is not None:
+        return f": {report.error[0].rpartition('.')[2]}: {report.error[1]}"
+    return (
+        f", for {', '.join(f'{one.kind} {shortened(one.value)}' for one in report.interrupts)}"
+        if report.interrupts
+        else ""
+    )
+
+
+def checked_pace(concurrency: int, poll: float) -> None:
+    """Refuse what no worker could keep to.
+
+    Raises:
+        InvalidConfigError: fewer than one run at a time, or no time between two looks.
+    """
+    if isinstance(concurrency, bool) or concurrency < 1:
+        raise InvalidConfigError(f"concurrency is {concurrency!r}, expected 1 or more runs at a time")
+    if not 0 < poll <= 3600:  # noqa: PLR2004 - an hour
+        raise InvalidConfigError(f"poll is {poll!r}, expected seconds: above 0, and at most 3600")
 
 
 def _put_back(row: RunRow, delay: int) -> Parking:
