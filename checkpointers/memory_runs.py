@@ -197,7 +197,8 @@ class MemoryRuns:
         """How many runs of these graphs run, or could."""
         first = [self._tables.runs[numbers[0]] for numbers in self._tables.open.values()]
         return sum(
-            row.graph in graphs and (row.status == "running" or (row.due is not None and row.due <= clock.wall))
+            row.graph in graphs
+            and ((row.status != "waiting" and row.attempt > 0) or (row.due is not None and row.due <= clock.wall))
             for row in first
         )
 

@@ -75,7 +75,7 @@ UPDATE @run AS run SET due = ?, epoch = NULL WHERE ended IS NULL AND status = 'w
 STOPPED: Final = "SELECT no FROM @run WHERE ended IS NULL AND status = 'running' AND stop <> 0 AND owner = ?"
 PENDING: Final = f"""\
 SELECT count(*) FROM @run AS run
-WHERE ended IS NULL AND graph IN ({{graphs}}) AND (status = 'running' OR due <= ?) AND {_FIRST}"""
+WHERE ended IS NULL AND graph IN ({{graphs}}) AND (status <> 'waiting' AND attempt > 0 OR due <= ?) AND {_FIRST}"""
 
 EMIT: Final = "INSERT INTO @event (name, key, data, at) VALUES (?, ?, ?, ?) ON CONFLICT (name, key) DO NOTHING"
 EVENT: Final = "SELECT data FROM @event WHERE name = ? AND key = ?"

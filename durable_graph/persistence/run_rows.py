@@ -169,7 +169,9 @@ class RunRows(Protocol):
         ...
 
     def pending(self, graphs: Sequence[str], clock: Clock) -> int:
-        """How many runs of these graphs run, or could: they are due, and nothing of their thread comes before."""
+        """How many runs of these graphs run, could, or will soon: they are due, or were put off after they began, and
+        nothing of their thread comes before.
+        """
         ...
 
     # --- events ------------------------------------------------------------------------------------------------------

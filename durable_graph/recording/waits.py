@@ -51,11 +51,14 @@ def sleep(duration: float | timedelta, *, key: str | None = None) -> None:
 
 
 def sleep_until(when: datetime, *, key: str | None = None) -> None:
-    """Go on at that time. As `sleep`, also in what it raises.
+    """Go on at that time. As `sleep`, also in what else it raises.
 
     Args:
         when: a datetime with a time zone. One that has passed does not wait at all.
         key: as of `sleep`.
+
+    Raises:
+        InvalidConfigError: `when` is no datetime, or has no time zone.
     """
     if not isinstance(when, datetime) or when.tzinfo is None:  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
         what = f"sleep_until() got {when!r}, expected a datetime with a time zone"

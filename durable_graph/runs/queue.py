@@ -32,6 +32,7 @@ __all__ = [
     "fresh_row",
     "idle",
     "listing",
+    "noting",
     "row_of",
     "settling",
     "submitting",
@@ -159,6 +160,21 @@ def taking(wanted: Taking, *, one_host: bool) -> Callable[[RunRows], list[RunRow
 def beating(runs: Sequence[tuple[int, int]], lease: int) -> Callable[[RunRows], list[tuple[int, bool]]]:
     """Signs of life of runs: those that are still theirs, and whether they are to stop."""
     return lambda rows: rows.beat(runs, rows.clock(), lease)
+
+
+def noting(row: RunRow, report: RunReport) -> Callable[[RunRows], bool]:
+    """A worker that has a run notes something with it; False when it is no longer the worker's."""
+
+    def work(rows: RunRows) -> bool:
+        rows.hold(_thread(row.thread))
+        known = rows.find(row.id)
+        return (
+            known is not None
+            and known.attempt == row.attempt
+            and rows.change(known._replace(report=report.packed()), "running")
+        )
+
+    return work
 
 
 def settling(row: RunRow, outcome: Ending | Parking) -> Callable[[RunRows], str | None]:

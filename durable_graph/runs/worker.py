@@ -288,7 +288,7 @@ class Worker:
         request = RunRequest.unpacked(row.request)
         thread: Config = {"configurable": {"thread_id": row.thread}}
         state = await graph.aget_state(thread)
-        if row.status == "running" and self._kills(state, report):
+        if row.status == "running" and await self._kills(row, state, report):
             what = f"{report.crashes} workers died while they ran it, and it got no further"
             report.error = (f"{RunError.__module__}.{RunError.__qualname__}", what, "")
             return Ending("failed", report)
@@ -312,11 +312,12 @@ class Worker:
         epoch = None if loaded is None else loaded.thread.epoch
         return Parking("waiting", report, due=due, events=events, epoch=epoch)
 
-    def _kills(self, state: StateSnapshot, report: RunReport) -> bool:
-        """A worker died under the run. Whether it looks as if it always would."""
+    async def _kills(self, row: RunRow, state: StateSnapshot, report: RunReport) -> bool:
+        """A worker died under the run, which is noted. Whether it looks as if it always would."""
         seen = state.config.get("configurable", {}).get("checkpoint_id")
         report.crashes = report.crashes + 1 if seen == report.seen else 1
         report.seen = seen
+        await self._store.awith_runs(queue.noting(row, report))
         return report.crashes >= MAX_CRASHES
 
     async def _given(
