@@ -40,6 +40,7 @@ __all__ = [
     "StreamPart",
     "StreamWriter",
     "TimeoutPolicy",
+    "Wait",
 ]
 
 START: Final = "__start__"
@@ -162,34 +163,55 @@ class Command(Generic[Goto]):
         return f"Command({', '.join(given)})"
 
 
+class Wait(NamedTuple):
+    """What an interrupt waits for, besides an answer.
+
+    kind: "question": somebody is asked; "sleep": a time; "event": something that happens outside.
+    deadline: when the wait is over, seconds since 1970; None: never.   default: the answer then; MISSING: there is none.
+    """
+
+    kind: Literal["question", "sleep", "event"] = "question"
+    deadline: float | None = None
+    default: Any = MISSING
+
+
+_ANSWER: Final = Wait()
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Interrupt:
-    """A question a node asked. `id` is what an answer refers to; `value` is what was asked.
+    """A question a node asked, or a wait. `id` is what an answer refers to; `value` is what was asked.
 
     response_schema: the JSON schema of the answer, when the node gave one.
-    kind: "question"; or the node waits for a time ("sleep") or an event ("event"), and nobody need answer.
-    deadline: when the wait is over, seconds since 1970; None: never. The next run after it goes on, with `default` as
-        the answer; where there is none, `interrupt` raises TimeoutError in the node.
+    wait: what besides an answer ends it; None: nothing does.
     """
 
     value: Any
     id: str = ""
     response_schema: Mapping[str, Any] | None = None
-    kind: Literal["question", "sleep", "event"] = "question"
-    deadline: float | None = None
-    default: Any = MISSING
+    wait: Wait | None = None
+
+    @property
+    def kind(self) -> Literal["question", "sleep", "event"]:
+        """Whether somebody is asked ("question"), or the node waits for a time ("sleep") or an event ("event")."""
+        return (self.wait or _ANSWER).kind
+
+    @property
+    def deadline(self) -> float | None:
+        """When the wait is over, seconds since 1970; None: never. The next run after it goes on with the default as the
+        answer; where there is none, `interrupt` raises TimeoutError in the node.
+        """
+        return (self.wait or _ANSWER).deadline
+
+    @property
+    def default(self) -> Any:
+        """The answer when nobody gives one in time; MISSING: there is none."""
+        return (self.wait or _ANSWER).default
 
     def __repr__(self) -> str:
-        told = [f"value={self.value!r}", f"id={self.id!r}"]
-        if self.response_schema is not None:
-            told.append(f"response_schema={self.response_schema!r}")
-        if self.kind != "question":
-            told.append(f"kind={self.kind!r}")
-        if self.deadline is not None:
-            told.append(f"deadline={self.deadline!r}")
-        if self.default is not MISSING:
-            told.append(f"default={self.default!r}")
-        return f"Interrupt({', '.join(told)})"
+        schema = f", response_schema={self.response_schema!r}" if self.response_schema is not None else ""
+        wait = f", wait={self.wait!r}" if self.wait is not None else ""
+        return f"Interrupt(value={self.value!r}, id={self.id!r}{schema}{wait})"
 
 
 @final

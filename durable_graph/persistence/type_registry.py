@@ -17,7 +17,7 @@ from durable_graph.errors import DurableGraphError, InvalidConfigError, UnknownS
 from durable_graph.persistence.known_types import KNOWN, NUMPY_SCALAR, Kind, Refusal, loaded_known_types
 from durable_graph.persistence.object_state import type_of
 from durable_graph.persistence.type_forms import Form, default_form
-from durable_graph.types import MISSING, Command, Expired, Interrupt, Missing, Overwrite, Send, TimeoutPolicy
+from durable_graph.types import MISSING, Command, Expired, Interrupt, Missing, Overwrite, Send, TimeoutPolicy, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -353,7 +353,7 @@ def _register_own_types() -> None:
         return None
 
     REGISTRY.register(Missing, name="Missing", encode=no_parts, decode=lambda _: MISSING)
-    for cls in (Send, Interrupt, Overwrite, Command, TimeoutPolicy, Expired):
+    for cls in (Send, Interrupt, Overwrite, Command, TimeoutPolicy, Expired, Wait):
         REGISTRY.register(cls, name=cls.__name__)
 
 

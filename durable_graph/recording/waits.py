@@ -16,7 +16,7 @@ from durable_graph.errors import InvalidConfigError, NoCheckpointerError
 from durable_graph.persistence.codec import CODEC
 from durable_graph.recording.doing import ado_step, do_step
 from durable_graph.recording.step import Step, take_place
-from durable_graph.runtime.asking import Wait, ask
+from durable_graph.runtime.asking import Limit, ask
 from durable_graph.runtime.callables import Body
 from durable_graph.runtime.context import current
 from durable_graph.types import MISSING
@@ -47,7 +47,7 @@ def sleep(duration: float | timedelta, *, key: str | None = None) -> None:
     """
     seconds = _seconds("sleep()", duration)
     if seconds > 0:
-        _ = ask({"sleep": seconds}, key or "sleep", wait=Wait("sleep", lambda: time.time() + seconds))
+        _ = ask({"sleep": seconds}, key or "sleep", limit=Limit("sleep", lambda: time.time() + seconds))
 
 
 def sleep_until(when: datetime, *, key: str | None = None) -> None:
@@ -65,7 +65,7 @@ def sleep_until(when: datetime, *, key: str | None = None) -> None:
         raise InvalidConfigError(what, cure="Write e.g. datetime.now(UTC) + timedelta(hours=1).")
     at = when.timestamp()
     if at > time.time():
-        _ = ask({"sleep_until": when.astimezone(UTC).isoformat()}, key or "sleep", wait=Wait("sleep", lambda: at))
+        _ = ask({"sleep_until": when.astimezone(UTC).isoformat()}, key or "sleep", limit=Limit("sleep", lambda: at))
 
 
 def wait_for_event(
@@ -115,7 +115,7 @@ def _waiting(name: str, key: str, timeout: float | timedelta | None, default: An
     return Step("wait_for_event", Body(wait)), ((name, key),)
 
 
-def _outcome(event: EventKey, found: bytes | None, limit: float | None, default: Any) -> Any:
+def _outcome(event: EventKey, found: bytes | None, seconds: float | None, default: Any) -> Any:
     """What waiting for an event comes to: its data, the default, or that nothing has happened yet."""
     if found is not None:
         return CODEC.decode(found)
@@ -125,9 +125,11 @@ def _outcome(event: EventKey, found: bytes | None, limit: float | None, default:
     if over and over[0] <= time.time():
         if default is not MISSING:
             return default
-        what = f"event {event[0]!r} (key {event[1]!r}) did not happen within {limit or 0:g} s"
+        what = f"event {event[0]!r} (key {event[1]!r}) did not happen within {seconds or 0:g} s"
         raise TimeoutError(what)
-    return ask(asked, f"event\0{place}", wait=Wait("event", lambda: None if limit is None else time.time() + limit))
+    return ask(
+        asked, f"event\0{place}", limit=Limit("event", lambda: None if seconds is None else time.time() + seconds)
+    )
 
 
 def _store() -> Checkpointer:

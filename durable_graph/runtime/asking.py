@@ -20,12 +20,12 @@ from durable_graph.persistence.isolation import own
 from durable_graph.runtime.context import current
 from durable_graph.runtime.places import INSIDE
 from durable_graph.runtime.questions import KEY
-from durable_graph.types import MISSING, Expired
+from durable_graph.types import MISSING, Expired, Wait
 
 if TYPE_CHECKING:
     from durable_graph.runtime.context import TaskContext
 
-__all__ = ["Wait", "ask", "interrupt"]
+__all__ = ["Limit", "ask", "interrupt"]
 
 
 def interrupt(
@@ -63,15 +63,15 @@ def interrupt(
     """
     if timeout is None and default is MISSING:
         return ask(value, key, response_schema)
-    limit = _seconds(timeout, default)
-    answer = ask(value, key, response_schema, wait=Wait("question", lambda: time.time() + limit, own(default)))
+    seconds = _seconds(timeout, default)
+    answer = ask(value, key, response_schema, limit=Limit("question", lambda: time.time() + seconds, own(default)))
     if type(answer) is Expired:
-        what = f"nobody answered {shortened(value)} within {limit:g} s"
+        what = f"nobody answered {shortened(value)} within {seconds:g} s"
         raise TimeoutError(what)
     return answer
 
 
-class Wait(NamedTuple):
+class Limit(NamedTuple):
     """How long an answer is waited for, and what for. deadline: says when it is over, seconds since 1970 or None; it is
     called when the question is asked for the first time.
     """
@@ -81,7 +81,7 @@ class Wait(NamedTuple):
     default: Any = MISSING
 
 
-def ask(value: Any, key: str | None, response_schema: Any = None, *, wait: Wait | None = None) -> Any:
+def ask(value: Any, key: str | None, response_schema: Any = None, *, limit: Limit | None = None) -> Any:
     """The answer to a question: `interrupt`, with all that can be waited for. An `Expired` where time was over."""
     context = current("interrupt()")
     context.check()
@@ -90,16 +90,16 @@ def ask(value: Any, key: str | None, response_schema: Any = None, *, wait: Wait 
         what = f"node {context.task.name!r} called interrupt(), but a run without a checkpointer can never go on"
         raise NoCheckpointerError(what)
     schema, check = _response_schema(response_schema)
-    if wait is not None and wait.default is not MISSING:
-        _check_default(wait.default, encode, check, context.task.name)
+    if limit is not None and limit.default is not MISSING:
+        _check_default(limit.default, encode, check, context.task.name)
     name = KEY + key if key is not None else _digest(value, encode, context.task.name)
     place = INSIDE.get()
     asked = context.questions
     found, answer = asked.ask(own(value), name, schema, place if place is None or place.context is context else None)
     if answer is MISSING:
-        if wait is not None:
+        if limit is not None:
             before = [one for one in context.task.interrupts if one.id == found]  # it waits no longer than it said then
-            asked.limit(found, wait.kind, before[0].deadline if before else wait.deadline(), wait.default)
+            asked.limit(found, Wait(limit.kind, before[0].deadline if before else limit.deadline(), limit.default))
         raise GraphInterrupt([one for one in asked.open if one.id == found])
     if check is None or type(answer) is Expired:
         return own(answer)

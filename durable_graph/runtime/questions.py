@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from durable_graph.runtime.places import StepPlace
+    from durable_graph.types import Wait
 
 __all__ = ["KEY", "Asked"]
 
@@ -92,11 +93,11 @@ class Asked(Questions):
         )
         raise InterruptMismatchError(what)
 
-    def limit(self, id: str, kind: Literal["question", "sleep", "event"], deadline: float | None, default: Any) -> None:
-        """An open question is of another kind, or waits no longer than that."""
+    def limit(self, id: str, wait: Wait) -> None:
+        """An open question is ended by more than an answer."""
         for place, asked in enumerate(self.open):
             if asked.id == id:
-                self.open[place] = replace(asked, kind=kind, deadline=deadline, default=default)
+                self.open[place] = replace(asked, wait=wait)
 
     def open_within(self, place: StepPlace) -> list[Interrupt]:
         """The open questions of a step and of the steps inside it."""
