@@ -16,6 +16,7 @@ from durable_graph.errors import (
     InvalidUpdateError,
     NoCheckpointerError,
     UnserializableValueError,
+    shortened,
 )
 from durable_graph.persistence.codec import CODEC
 from durable_graph.persistence.isolation import own
@@ -180,9 +181,28 @@ def make_edit(
             raise InvalidUpdateError(what, cure="Copy in a call of its own, and edit the copy then.")
         edits.append(tuple(made))
         if made[0].as_node == COPY and made[0].values is not None:
-            edits.append(tuple(_edit(StateUpdate(*update), schemas, encode) for update in made[0].values))
+            edits.append(tuple(_edit(update, schemas, encode) for update in _of_copy(made[0].values)))
     checkpoint_id = config["configurable"].get("checkpoint_id")
     return Call(request, config, "sync", checkpoint_id, None, None, tuple(edits), on_busy=on_busy)
+
+
+def _of_copy(values: Any) -> list[StateUpdate]:
+    """The updates that a copy is to be edited with.
+
+    Raises:
+        InvalidUpdateError: the values are no updates.
+    """
+    given = cast("Sequence[Any]", values) if isinstance(values, list | tuple) else ()
+    try:
+        found = [StateUpdate(*one) for one in given if isinstance(one, list | tuple)]
+    except TypeError:  # one of them has too few or too many parts
+        found = []
+    if not found or len(found) != len(given):
+        what = f"values as {COPY!r} are {shortened(values)}, expected None or updates of the copy"
+        raise InvalidUpdateError(
+            what, cure=f"Pass [(values, as_node), ...] with as_node={COPY!r}, or edit the copy then."
+        )
+    return found
 
 
 def _new_run_id() -> str:

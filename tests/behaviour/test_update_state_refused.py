@@ -144,6 +144,17 @@ def test_an_unknown_thread_has_nothing_to_end_or_to_copy(face, backend, as_node)
     assert dump(saver) is None
 
 
+@pytest.mark.parametrize("values", [{}, {"log": ["e"]}, [], "ab", ["ab"], [()], [({}, "a", None, None)], 3])
+def test_a_copy_is_edited_with_updates_and_nothing_else(face, backend, values):
+    saver = backend.make()
+    graph = abc().compile(saver)
+    face.invoke(graph, {}, CFG)
+    rows = dump(saver)
+    with pytest.raises(InvalidUpdateError, match="expected None or updates of the copy"):
+        face.update_state(graph, CFG, values, as_node="__copy__")
+    assert dump(saver) == rows
+
+
 def test_a_running_thread_is_not_edited_and_its_own_nodes_are_told(face, backend):
     found = []
 
