@@ -1,0 +1,295 @@
+"""Random calls of a user on every backend: the same answers, the same errors, the same histories.
+
+What the answers must be is for the naive models of `test_histories` to say; here is only looked at what holds whatever
+they are: nothing that was stored changes, every checkpoint has its parent, and what was put in comes back out.
+"""
+
+import itertools
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule, run_state_machine_as_test
+
+from durable_graph import END, START, Command
+from durable_graph.types import StateUpdate
+from tests.backends import BACKENDS
+from tests.faces import FACES
+from tests.property.agreeing_graphs import BROKEN, GRAPHS, NODES
+from tests.property.agreement import Side, told
+
+PROFILE = settings(
+    derandomize=True,
+    deadline=None,
+    database=None,
+    max_examples=25,
+    stateful_step_count=12,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+NUMBERS = itertools.count(1)
+
+single = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(),
+    st.text(max_size=3),
+    st.binary(max_size=3),
+    st.sampled_from(
+        [
+            "\ud800",
+            Decimal("1.50"),
+            UUID(int=7),
+            datetime(2024, 2, 29, 1, 2, 3, 4, UTC),
+            datetime(2024, 2, 29, tzinfo=timezone(timedelta(minutes=-90))),
+            timedelta(microseconds=-1),
+        ]
+    ),
+)
+bags = st.recursive(
+    single,
+    lambda inside: st.one_of(
+        st.lists(inside, max_size=2),
+        st.tuples(inside, inside),
+        st.frozensets(st.integers(0, 3) | st.text(max_size=1), max_size=2),
+        st.dictionaries(st.text(max_size=2) | st.integers(0, 2), inside, max_size=2),
+    ),
+    max_leaves=4,
+)
+values = st.fixed_dictionaries(
+    {}, optional={"log": st.lists(single, max_size=2), "total": st.integers(0, 3), "bag": bags}
+)
+ats = st.none() | st.integers(0, 40)
+faces = st.sampled_from(FACES)
+places = st.integers(0, 7)
+durabilities = st.sampled_from(["sync", "async", "exit"])
+
+
+@dataclass(frozen=True)
+class Thread:
+    name: str
+    kind: str
+
+    @property
+    def namespaces(self):
+        return ["", "outer"] if self.kind == "nesting" else [""]
+
+    @property
+    def nodes(self):
+        """What an edit may be made as."""
+        return [None, *NODES[self.kind], START, END, "__input__", "__copy__", "nobody"]
+
+
+class Users(RuleBasedStateMachine):
+    """Each step is done to each side."""
+
+    threads = Bundle("threads")
+
+    def __init__(self, checkpointers):
+        super().__init__()
+        self.sides = {name: Side(checkpointer) for name, checkpointer in checkpointers.items()}
+
+    @rule(
+        target=threads,
+        kind=st.sampled_from([*GRAPHS]),
+        ending=st.sampled_from(["", "A", "a", " ", "\0", "\udfff", "%s"]),
+    )
+    def begin(self, kind, ending):
+        return Thread(f"{next(NUMBERS)} {kind}{ending}", kind)
+
+    # --- runs ---
+
+    @rule(
+        thread=threads,
+        given=values,
+        on_unfinished=st.sampled_from(["abandon", "abandon", "finish", "reject"]),
+        at=ats,
+        durability=durabilities,
+        broken=st.integers(0, 12),
+        face=faces,
+    )
+    def put_in(self, thread, given, on_unfinished, at, durability, broken, face):
+        options = {"on_unfinished": on_unfinished, "durability": durability}
+        self.run(thread, lambda side: given, at, broken, face, bag=given.get("bag", ...), **options)
+
+    @rule(
+        thread=threads,
+        at=ats,
+        durability=durabilities,
+        broken=st.integers(0, 12),
+        stops=st.sampled_from([{}, {}, {"interrupt_before": "*"}, {"interrupt_after": "*"}]),
+        face=faces,
+    )
+    def go_on(self, thread, at, durability, broken, stops, face):
+        self.run(thread, lambda side: None, at, broken, face, durability=durability, **stops)
+
+    @rule(thread=threads, which=places, answer=bags, alone=st.booleans(), at=ats, durability=durabilities, face=faces)
+    def answer(self, thread, which, answer, alone, at, durability, face):
+        """One answer for the only question, or those of some by their ids; where none is open, a wrong one."""
+
+        def given(side):
+            asked = side.questions(thread, face, at)
+            chosen = [one for number, one in enumerate(asked) if which >> number & 1] or ["intr_" + "0" * 32]
+            return Command(resume=answer if alone else dict.fromkeys(chosen, answer))
+
+        self.run(thread, given, at, 0, face, durability=durability)
+
+    @rule(thread=threads, given=values, goto=places, at=ats, face=faces)
+    def command(self, thread, given, goto, at, face):
+        target = NODES[thread.kind][goto % len(NODES[thread.kind])]
+        command = Command(update=given or None, goto=() if target == "work" else target)
+        self.run(thread, lambda side: command, at, 0, face, bag=given.get("bag", ...))
+
+    def run(self, thread, given, at, broken, face, *, bag=..., **options):
+        """Invoke. broken: the number of the node that fails; there may be none with it."""
+        BROKEN.clear()
+        BROKEN.update(
+            sorted({*NODES[thread.kind], "step"} - {"first", "second"})[broken - 1 : broken] if broken else []
+        )
+
+        def call(side):
+            graph = side.graphs[thread.kind]
+            return side.outcome(face.invoke, graph, given(side), side.config(thread, at), **options)
+
+        try:
+            self.check(thread, face, call, bag, finishes=options.get("on_unfinished") == "finish")
+        finally:
+            BROKEN.clear()
+
+    # --- edits ---
+
+    @rule(thread=threads, given=values, name=places, at=ats, face=faces)
+    def edit(self, thread, given, name, at, face):
+        name = thread.nodes[name % len(thread.nodes)]
+        changes = None if name == "__copy__" else given
+        # What is put in as "__input__" is in the state once the run begins.
+        bag = ... if name in ("__copy__", "__input__") else given.get("bag", ...)
+
+        def call(side):
+            graph = side.graphs[thread.kind]
+            return side.outcome(face.update_state, graph, side.config(thread, at), changes, as_node=name)
+
+        self.check(thread, face, call, bag)
+
+    @rule(thread=threads, given=st.lists(st.tuples(values, places), min_size=1, max_size=3), at=ats, face=faces)
+    def edit_several_times(self, thread, given, at, face):
+        steps = [[StateUpdate(found, thread.nodes[name % len(thread.nodes)])] for found, name in given]
+
+        def call(side):
+            graph = side.graphs[thread.kind]
+            return side.outcome(face.call, graph, "bulk_update_state", side.config(thread, at), steps)
+
+        self.check(thread, face, call)
+
+    # --- reading ---
+
+    @rule(
+        thread=threads,
+        at=ats,
+        before=ats,
+        limit=st.none() | st.integers(0, 5),
+        wanted=st.sampled_from([None, {"source": "loop"}, {"source": "update"}, {"step": 1}, {"step": True}]),
+        face=faces,
+    )
+    def read(self, thread, at, before, limit, wanted, face):
+        def call(side):
+            graph, config = side.graphs[thread.kind], side.config(thread, at)
+            page = {} if before is None else {"before": side.config(thread, before)}
+            history = side.outcome(face.get_state_history, graph, config, limit=limit, filter=wanted, **page)
+            return history, side.outcome(face.get_state, graph, config, subgraphs=True)
+
+        self.same(call)
+
+    @rule(thread=threads, other=threads, at=ats, face=faces)
+    def read_with_the_id_of_another_thread(self, thread, other, at, face):
+        def call(side):
+            config = {**side.config(other, at)["configurable"], "thread_id": thread.name}
+            return side.outcome(face.get_state, side.graphs[thread.kind], {"configurable": config})
+
+        self.same(call)
+
+    # --- what must hold ---
+
+    def same(self, call):
+        """What the call gives, which is the same on all sides."""
+        found = {name: call(side) for name, side in self.sides.items()}
+        first, *others = found
+        for other in others:
+            assert found[other] == found[first], f"{first} and {other} differ"
+        return found[first]
+
+    def check(self, thread, face, call, bag=..., *, finishes=False):
+        """Do what changes a thread; then everything that it shows is the same, and what it showed is still there.
+
+        bag: what was put in.   finishes: before it refuses anything it goes on with what is unfinished.
+        """
+        before = self.lasting(thread)
+        outcome = self.same(call)
+        for side in self.sides.values():
+            side.look(thread, face)
+        self.same(lambda side: [one.text for one in side.known(thread)])
+        self.same(lambda side: side.rows(thread))
+        now = self.lasting(thread)
+        for old, new in zip(before, now, strict=True):
+            assert new[: len(old)] == old
+        if finishes and not outcome.startswith("gave"):
+            bag = ...
+        elif outcome.startswith("refused"):
+            assert now == before
+        for side in self.sides.values():
+            for ns in thread.namespaces:
+                is_a_tree(side.histories[thread.name, ns])
+            self.check_head(side, thread, face, ... if now == before else bag)
+
+    def lasting(self, thread):
+        """Per side and namespace what was shown of each checkpoint, in their order."""
+        return [
+            [one.lasting for one in side.histories.get((thread.name, ns), [])]
+            for side in self.sides.values()
+            for ns in thread.namespaces
+        ]
+
+    def check_head(self, side, thread, face, bag):
+        """The thread stands at its newest checkpoint, nobody holds it, and what was put in is there as it was."""
+        live = face.get_state(side.graphs[thread.kind], side.config(thread))
+        history = side.histories[thread.name, ""]
+        assert live.config["configurable"].get("checkpoint_id") == (history[-1].id if history else None)
+        if history:
+            assert side.rows(thread)[0][0] is None
+        if bag is not ...:
+            assert told(live.values["bag"]) == told(bag)
+
+
+def is_a_tree(history):
+    """Ids tell the order, each parent is there and older, and a lane has no fork."""
+    ids = [one.id for one in history]
+    assert ids == sorted(set(ids))
+    followed = set()
+    for number, one in enumerate(history):
+        assert one.parent is None or one.parent in ids[:number]
+        if one.parent is not None and one.parent.split(".")[1] == one.lane:
+            assert one.parent not in followed
+            followed.add(one.parent)
+
+
+@pytest.fixture(scope="module")
+def checkpointers(tmp_path_factory):
+    with ExitStack() as opened:
+        backends = {name: kind(tmp_path_factory.mktemp(name)) for name, kind in BACKENDS.items()}
+        yield {name: opened.enter_context(closing(backend)).make() for name, backend in backends.items()}
+
+
+def test_every_backend_gives_users_the_same(checkpointers):
+    run_state_machine_as_test(lambda: Users(checkpointers), settings=PROFILE)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_every_backend_gives_users_the_same_for_long(checkpointers):
+    longer = settings(PROFILE, max_examples=400, stateful_step_count=30)
+    run_state_machine_as_test(lambda: Users(checkpointers), settings=longer)
