@@ -7,6 +7,7 @@ another one's cancellation could take back on the server. Reads run on pooled se
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -283,15 +284,22 @@ def _commit(connection: Connection, database: PostgresDatabase, items: Sequence[
         answers = dict(zip(order, _sent(connection, database, [items[place] for place in order]), strict=True))
     except errors.DivisionByZero:
         if len(items) == 1:
-            _check_stored(connection, database, items[0])
-            item = items[0]
-            raise different_rows(item.claim, *_first_place(item)) from None
+            return [_commit_over(connection, database, items[0])]
         return [_commit(connection, database, (item,))[0] for item in items]
     return [_outcome(connection, database, items[place], answers[place]) for place in range(len(items))]
 
 
+def _commit_over(connection: Connection, database: PostgresDatabase, item: CommitItem) -> Outcome:
+    """An item whose places are taken. Where the very same is there, its thread is still to be given back."""
+    _check_stored(connection, database, item)
+    if item.status is None:
+        raise different_rows(item.claim, *_first_place(item))
+    (answer,) = _sent(connection, database, (item._replace(rows=(), new_lanes=()),))
+    return "already mine" if answer[0] else "stale"
+
+
 def _commit_large(connection: Connection, database: PostgresDatabase, item: CommitItem) -> Outcome:
-    """An item that may not fit into one statement, in a transaction: part by part, the status with the last one."""
+    """An item that may not fit into one statement, in a transaction: part by part, the status as the last one."""
     try:
         with connection.transaction():
             return _in_parts(connection, database, item)
@@ -304,12 +312,13 @@ def _in_parts(connection: Connection, database: PostgresDatabase, item: CommitIt
     claim, rows, lanes, status = item
     parts = [CommitItem(claim, (), lanes[at : at + _AT_ONCE]) for at in range(0, len(lanes), _AT_ONCE)]
     parts += [CommitItem(claim, rows[at : at + _AT_ONCE]) for at in range(0, len(rows), _AT_ONCE)]
-    parts[-1] = parts[-1]._replace(status=status)
     outcomes: list[Outcome] = [
         _outcome(connection, database, part, _sent(connection, database, (part,))[0]) for part in parts
     ]
     if outcomes.count(outcomes[0]) != len(outcomes):  # some of its places are free, others taken
         raise different_rows(item.claim, *_first_place(item))
+    if status is not None:
+        _ = _sent(connection, database, (CommitItem(claim, (), (), status),))
     return outcomes[0]
 
 
@@ -335,10 +344,20 @@ def _pipelined(connection: Connection, wanted: Iterable[tuple[bytes, tuple[Any, 
                 failed = error
     except psycopg.Error:
         if failed is None:
+            _forget_prepared(connection)
             raise
     if failed is not None:
+        _forget_prepared(connection)
         raise failed
     return cursors
+
+
+def _forget_prepared(connection: Connection) -> None:
+    """Statements behind one that failed were never prepared, which psycopg does not see; a rollback makes it forget."""
+    with suppress(psycopg.Error):  # a session that is lost is replaced anyway
+        if connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+            connection.execute(b"BEGIN")
+        connection.execute(b"ROLLBACK")
 
 
 def _one(cursor: Any) -> tuple[int, ...]:

@@ -67,15 +67,17 @@ _ROW: Final = "(%s::bigint, %s::bigint, %s::bigint, %s::bigint, %b::bytea)"
 def commit_text(lanes: int, rows: int, *, release: bool) -> str:
     """A CommitItem. Parameters: Claim, lanes (lane, ns, parent_lane, parent_seq), rows, and twice the status.
 
-    Gives (the fence held, lanes and rows added, the thread was released).
+    Gives (the fence held, lanes and rows added, the thread was released). An item that releases and whose places are
+    taken is undone too: whether the same is there has to be looked at before the thread is given back.
     """
     more = f",\nreleased AS (\n    {_RELEASED}\n)" if release else ""
     released = "(SELECT count(*) FROM released)" if release else "0"
     fence = _HELD_TO_RELEASE if release else _HELD
+    instead = "NOT EXISTS (SELECT FROM fence)" if release else "added = 0"
     return (
         _adding(fence, lanes, rows)
         + more
-        + f"\nSELECT (SELECT count(*) FROM fence), added, {released}, 1 / (added = 0 OR added = {lanes + rows})::int"
+        + f"\nSELECT (SELECT count(*) FROM fence), added, {released}, 1 / (added = {lanes + rows} OR {instead})::int"
         + "\nFROM (SELECT "
         + _added(lanes, rows)
         + ") AS sum"

@@ -110,3 +110,9 @@ NODES = {
     "asking": ["draft", "first", "second", "third", "end"],
     "nesting": ["begin", "outer"],
 }
+FRAGILE = {
+    "counting": ["count"],
+    "spreading": ["plan", "work", "join"],
+    "asking": ["draft", "third", "end"],
+    "nesting": ["begin", "work", "step", "outer"],
+}

@@ -14,13 +14,13 @@ from uuid import UUID
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule, run_state_machine_as_test
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from durable_graph import END, START, Command
 from durable_graph.types import StateUpdate
 from tests.backends import BACKENDS
 from tests.faces import FACES
-from tests.property.agreeing_graphs import BROKEN, GRAPHS, NODES
+from tests.property.agreeing_graphs import BROKEN, FRAGILE, GRAPHS, NODES
 from tests.property.agreement import Side, told
 
 PROFILE = settings(
@@ -68,6 +68,8 @@ ats = st.none() | st.integers(0, 40)
 faces = st.sampled_from(FACES)
 places = st.integers(0, 7)
 durabilities = st.sampled_from(["sync", "async", "exit"])
+breakages = st.sampled_from([None, None, None, 0, 1, 2, 3])
+breakpoints = st.sampled_from([{}, {}, {"interrupt_before": "*"}, {"interrupt_after": "*"}])
 
 
 @dataclass(frozen=True)
@@ -93,64 +95,80 @@ class Users(RuleBasedStateMachine):
     def __init__(self, checkpointers):
         super().__init__()
         self.sides = {name: Side(checkpointer) for name, checkpointer in checkpointers.items()}
+        self.unfinished = []
+        self.asking = []
 
     @rule(
         target=threads,
-        kind=st.sampled_from([*GRAPHS]),
+        kind=st.sampled_from([*GRAPHS, "asking", "nesting"]),
         ending=st.sampled_from(["", "A", "a", " ", "\0", "\udfff", "%s"]),
+        given=st.none() | values,
+        durability=durabilities,
+        broken=breakages,
+        face=faces,
     )
-    def begin(self, kind, ending):
-        return Thread(f"{next(NUMBERS)} {kind}{ending}", kind)
+    def begin(self, kind, ending, given, durability, broken, face):
+        """A thread, mostly with a run."""
+        thread = Thread(f"{next(NUMBERS)} {kind}{ending}", kind)
+        if given is not None:
+            self.put_in(thread, given, None, durability, broken, face, "reject")
+        return thread
 
     # --- runs ---
 
     @rule(
         thread=threads,
         given=values,
-        on_unfinished=st.sampled_from(["abandon", "abandon", "finish", "reject"]),
         at=ats,
         durability=durabilities,
-        broken=st.integers(0, 12),
+        broken=breakages,
         face=faces,
+        on_unfinished=st.sampled_from(["abandon", "finish", "reject"]),
     )
-    def put_in(self, thread, given, on_unfinished, at, durability, broken, face):
+    def put_in(self, thread, given, at, durability, broken, face, on_unfinished):
         options = {"on_unfinished": on_unfinished, "durability": durability}
-        self.run(thread, lambda side: given, at, broken, face, bag=given.get("bag", ...), **options)
+        self.run(thread, lambda side: given, at, face, broken, bag=given.get("bag", ...), **options)
 
-    @rule(
-        thread=threads,
-        at=ats,
-        durability=durabilities,
-        broken=st.integers(0, 12),
-        stops=st.sampled_from([{}, {}, {"interrupt_before": "*"}, {"interrupt_after": "*"}]),
-        face=faces,
-    )
-    def go_on(self, thread, at, durability, broken, stops, face):
-        self.run(thread, lambda side: None, at, broken, face, durability=durability, **stops)
+    @precondition(lambda self: self.unfinished)
+    @rule(which=places, durability=durabilities, broken=breakages, stops=breakpoints, face=faces)
+    def go_on(self, which, durability, broken, stops, face):
+        thread = self.unfinished[which % len(self.unfinished)]
+        self.run(thread, lambda side: None, None, face, broken, durability=durability, **stops)
 
-    @rule(thread=threads, which=places, answer=bags, alone=st.booleans(), at=ats, durability=durabilities, face=faces)
-    def answer(self, thread, which, answer, alone, at, durability, face):
-        """One answer for the only question, or those of some by their ids; where none is open, a wrong one."""
+    @rule(thread=threads, at=ats, durability=durabilities, broken=breakages, stops=breakpoints, face=faces)
+    def run_again(self, thread, at, durability, broken, stops, face):
+        self.run(thread, lambda side: None, at, face, broken, durability=durability, **stops)
+
+    @precondition(lambda self: self.asking)
+    @rule(which=places, some=st.integers(1, 7), answer=bags, alone=st.booleans(), durability=durabilities, face=faces)
+    def answer(self, which, some, answer, alone, durability, face):
+        self.tell(self.asking[which % len(self.asking)], some, answer, None, face, alone=alone, durability=durability)
+
+    @rule(thread=threads, some=st.integers(0, 7), answer=bags, at=ats, face=faces)
+    def answer_again(self, thread, some, answer, at, face):
+        """What was asked at a checkpoint, on a branch; where nothing was, it is refused."""
+        self.tell(thread, some, answer, at, face, alone=False)
+
+    def tell(self, thread, some, answer, at, face, *, alone, **options):
+        """One answer for the only question, or those of some by their ids."""
 
         def given(side):
             asked = side.questions(thread, face, at)
-            chosen = [one for number, one in enumerate(asked) if which >> number & 1] or ["intr_" + "0" * 32]
+            chosen = [one for number, one in enumerate(asked) if some >> number & 1] or ["intr_" + "0" * 32]
             return Command(resume=answer if alone else dict.fromkeys(chosen, answer))
 
-        self.run(thread, given, at, 0, face, durability=durability)
+        self.run(thread, given, at, face, **options)
 
     @rule(thread=threads, given=values, goto=places, at=ats, face=faces)
     def command(self, thread, given, goto, at, face):
         target = NODES[thread.kind][goto % len(NODES[thread.kind])]
-        command = Command(update=given or None, goto=() if target == "work" else target)
-        self.run(thread, lambda side: command, at, 0, face, bag=given.get("bag", ...))
+        command = Command(update=given or None, goto=() if target == "work" else target)  # work takes what is sent
+        self.run(thread, lambda side: command, at, face)  # an input that waits there may write over what it brings
 
-    def run(self, thread, given, at, broken, face, *, bag=..., **options):
-        """Invoke. broken: the number of the node that fails; there may be none with it."""
-        BROKEN.clear()
-        BROKEN.update(
-            sorted({*NODES[thread.kind], "step"} - {"first", "second"})[broken - 1 : broken] if broken else []
-        )
+    def run(self, thread, given, at, face, broken=None, *, bag=..., **options):
+        """Invoke. broken: the number of the node that fails."""
+        if broken is not None:
+            BROKEN.add(FRAGILE[thread.kind][broken % len(FRAGILE[thread.kind])])
 
         def call(side):
             graph = side.graphs[thread.kind]
@@ -176,7 +194,7 @@ class Users(RuleBasedStateMachine):
 
         self.check(thread, face, call, bag)
 
-    @rule(thread=threads, given=st.lists(st.tuples(values, places), min_size=1, max_size=3), at=ats, face=faces)
+    @rule(thread=threads, given=st.lists(st.tuples(values, places), min_size=2, max_size=3), at=ats, face=faces)
     def edit_several_times(self, thread, given, at, face):
         steps = [[StateUpdate(found, thread.nodes[name % len(thread.nodes)])] for found, name in given]
 
@@ -194,22 +212,19 @@ class Users(RuleBasedStateMachine):
         before=ats,
         limit=st.none() | st.integers(0, 5),
         wanted=st.sampled_from([None, {"source": "loop"}, {"source": "update"}, {"step": 1}, {"step": True}]),
+        other=threads,
         face=faces,
     )
-    def read(self, thread, at, before, limit, wanted, face):
+    def read(self, thread, at, before, limit, wanted, other, face):
+        """Part of a history, and one checkpoint with the graphs inside; also where the id is that of another thread."""
+
         def call(side):
             graph, config = side.graphs[thread.kind], side.config(thread, at)
             page = {} if before is None else {"before": side.config(thread, before)}
             history = side.outcome(face.get_state_history, graph, config, limit=limit, filter=wanted, **page)
-            return history, side.outcome(face.get_state, graph, config, subgraphs=True)
-
-        self.same(call)
-
-    @rule(thread=threads, other=threads, at=ats, face=faces)
-    def read_with_the_id_of_another_thread(self, thread, other, at, face):
-        def call(side):
-            config = {**side.config(other, at)["configurable"], "thread_id": thread.name}
-            return side.outcome(face.get_state, side.graphs[thread.kind], {"configurable": config})
+            strange = {"configurable": {**side.config(other, at)["configurable"], "thread_id": thread.name}}
+            asked = (config, strange)
+            return [history, *(side.outcome(face.get_state, graph, one, subgraphs=True) for one in asked)]
 
         self.same(call)
 
@@ -261,6 +276,11 @@ class Users(RuleBasedStateMachine):
         assert live.config["configurable"].get("checkpoint_id") == (history[-1].id if history else None)
         if history:
             assert side.rows(thread)[0][0] is None
+        for threads, belongs in ((self.unfinished, live.next), (self.asking, live.interrupts)):
+            if thread in threads:
+                threads.remove(thread)
+            if belongs:
+                threads.append(thread)
         if bag is not ...:
             assert told(live.values["bag"]) == told(bag)
 

@@ -162,6 +162,9 @@ def an_item_is_stored_whole_or_not_at_all(backend: Backend, face: Face) -> None:
     clash = CommitItem(claim, (Row(2, MAIN, 2, BASE, b""), Row(1, MAIN, 3, DELTA, b"other")), (_CHILD,), "done")
     with suppress(InternalError):
         expect("an item with other rows at a stored place", checkpointer.commit([clash]), "an InternalError")
+    expect("the next outcome", checkpointer.commit([step(claim, 4)]), ["written"])
+    taken = (Row(1, MAIN, 3, DELTA, b"step"), Row(1, MAIN, 4, DELTA, b"other"))  # nothing of it could be added anyway
+    _ = refusal(lambda: checkpointer.commit([CommitItem(claim, taken, (), "done")]))
     found = loaded(face, checkpointer)
     expect("the lanes", [info.lane for info in found.lanes], [1])
     expect("the owner", found.thread.owner, "first owner")

@@ -264,3 +264,24 @@ def test_a_group_with_one_faulty_item_names_it_and_prints_nothing(saver, caplog,
     assert caplog.text == ""
     assert capfd.readouterr() == ("", "")
     assert saver.commit([step(claim, 200)]) == ["written"]
+
+
+@pytest.mark.parametrize("before", range(5))
+def test_a_group_that_is_refused_costs_the_session_no_prepared_statement(saver, before):
+    claim = start(saver, rows=(Row(1, 5, 2, 0, b"there"),))
+    half = CommitItem(claim, (Row(1, 5, 2, 0, b"there"), Row(1, 5, 3, 0, b"new")))
+    for seq in range(10, 10 + before):
+        saver.commit([step(claim, seq)])
+    with pytest.raises(InternalError):
+        saver.commit([half, step(claim, 20)])  # what stands behind the faulty one may be what is prepared now
+    assert [saver.commit([step(claim, seq)]) for seq in range(30, 34)] == [["written"]] * 4
+
+
+def test_a_refused_item_does_not_give_its_thread_back_and_the_same_one_again_does(saver):
+    claim = start(saver)
+    assert saver.commit([step(claim, 2)]) == ["written"]
+    with pytest.raises(InternalError):
+        saver.commit([step(claim, 2, b"other", status="done")])
+    assert saver.load("thread").thread.owner is not None
+    assert saver.commit([step(claim, 2, status="done")]) == ["already mine"]
+    assert saver.load("thread").thread.owner is None
