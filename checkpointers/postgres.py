@@ -342,12 +342,11 @@ def _pipelined(connection: Connection, wanted: Iterable[tuple[bytes, tuple[Any, 
                     cursors.append(connection.execute(text, given))
             except psycopg.Error as error:
                 failed = error
-    except psycopg.Error:
-        if failed is None:
-            _forget_prepared(connection)
-            raise
+    except psycopg.Error as error:
+        failed = failed or error
     if failed is not None:
-        _forget_prepared(connection)
+        if failed.sqlstate is not None:  # else the server is away, and nothing is asked of it
+            _forget_prepared(connection)
         raise failed
     return cursors
 

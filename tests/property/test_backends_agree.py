@@ -27,7 +27,7 @@ PROFILE = settings(
     derandomize=True,
     deadline=None,
     database=None,
-    max_examples=25,
+    max_examples=16,
     stateful_step_count=12,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -311,5 +311,5 @@ def test_every_backend_gives_users_the_same(checkpointers):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_every_backend_gives_users_the_same_for_long(checkpointers):
-    longer = settings(PROFILE, max_examples=400, stateful_step_count=30)
+    longer = settings(PROFILE, max_examples=200, stateful_step_count=25)
     run_state_machine_as_test(lambda: Users(checkpointers), settings=longer)

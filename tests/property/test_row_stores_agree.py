@@ -27,7 +27,7 @@ PROFILE = settings(
     derandomize=True,
     deadline=None,
     database=None,
-    max_examples=60,
+    max_examples=30,
     stateful_step_count=25,
     suppress_health_check=[HealthCheck.too_slow],
 )
@@ -329,5 +329,5 @@ def test_every_backend_keeps_rows_as_a_naive_model_does(stores):
 @pytest.mark.timeout(600)
 def test_every_backend_keeps_rows_as_a_naive_model_does_for_long(stores):
     run_state_machine_as_test(
-        lambda: RowStores(stores), settings=settings(PROFILE, max_examples=600, stateful_step_count=60)
+        lambda: RowStores(stores), settings=settings(PROFILE, max_examples=400, stateful_step_count=50)
     )
