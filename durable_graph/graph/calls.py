@@ -186,19 +186,19 @@ def make_edit(
     return Call(request, config, "sync", checkpoint_id, None, None, tuple(edits), on_busy=on_busy)
 
 
-def _of_copy(values: Any) -> list[StateUpdate]:
+def _of_copy(values: object) -> list[StateUpdate]:
     """The updates that a copy is to be edited with.
 
     Raises:
         InvalidUpdateError: the values are no updates.
     """
-    given = cast("Sequence[Any]", values) if isinstance(values, list | tuple) else ()
+    given: Sequence[Any] = cast("Sequence[Any]", values) if isinstance(values, (list, tuple)) else ()
     try:
         found = [StateUpdate(*one) for one in given if isinstance(one, list | tuple)]
     except TypeError:  # one of them has too few or too many parts
         found = []
     if not found or len(found) != len(given):
-        what = f"values as {COPY!r} are {shortened(values)}, expected None or updates of the copy"
+        what = f"values as {COPY!r} are {shortened(cast('object', values))}, expected None or updates of the copy"
         raise InvalidUpdateError(
             what, cure=f"Pass [(values, as_node), ...] with as_node={COPY!r}, or edit the copy then."
         )

@@ -304,6 +304,7 @@ def checkpointers(tmp_path_factory):
         yield {name: opened.enter_context(closing(backend)).make() for name, backend in backends.items()}
 
 
+@pytest.mark.timeout(240)  # one long test, which other tests share the machine with
 def test_every_backend_gives_users_the_same(checkpointers):
     run_state_machine_as_test(lambda: Users(checkpointers), settings=PROFILE)
 

@@ -321,6 +321,7 @@ def stores(tmp_path_factory):
         yield {name: Store(opened.enter_context(closing(backend)).make()) for name, backend in backends.items()}
 
 
+@pytest.mark.timeout(240)  # one long test, which other tests share the machine with
 def test_every_backend_keeps_rows_as_a_naive_model_does(stores):
     run_state_machine_as_test(lambda: RowStores(stores), settings=PROFILE)
 
