@@ -9,7 +9,7 @@ from tests.conformance.broken import Sound, breaks
 class Leased(Sound):
     """The sound one, with leases."""
 
-    offers = frozenset({"survives_fork", "leases"})
+    offers = Sound.offers | {"leases"}
     lease = 15.0
 
     def __init__(self, folder=None):
@@ -74,3 +74,16 @@ class HeldByNobody(Leased):
         if found is None or found.thread.owner is not None:
             return found
         return found._replace(thread=found.thread._replace(lease=self.lease_of(found.thread)))
+
+
+@breaks("a_lease_that_is_over_takes_nothing_away")
+class FencedByTime(Leased):
+    def commit_one(self, item):
+        _, _, _, ends = self.leases.get(item.claim, (0, 0, 0, self.now() + 1))
+        return "stale" if ends <= self.now() else super().commit_one(item)
+
+
+@breaks("a_clock_that_is_set_changes_no_lease")
+class WallClock(Leased):
+    def now(self):
+        return time.time_ns() // 1_000_000

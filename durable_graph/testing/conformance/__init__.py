@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from durable_graph.testing.conformance import claims, commits, leases, reading, sharing
+from durable_graph.testing.conformance import claims, commits, leases, outlasting, races, reading, sharing
 from durable_graph.testing.conformance.acting import ASYNC, FACES, SYNC, Face
 from durable_graph.testing.conformance.promise import CAPABILITIES, PROMISES, Backend, Promise
 
@@ -41,8 +41,10 @@ __all__ = [
     "claims",
     "commits",
     "leases",
+    "outlasting",
     "parametrize",
     "promises",
+    "races",
     "reading",
     "sharing",
 ]

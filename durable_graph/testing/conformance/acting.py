@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+import time
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from durable_graph.errors import InternalError, shortened
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from durable_graph.persistence.checkpointer import Checkpointer
-    from durable_graph.records import LoadedThread, RowRange
+    from durable_graph.records import LoadedThread, RowRange, ThreadInfo
 
 __all__ = [
     "ASYNC",
@@ -36,6 +37,7 @@ __all__ = [
     "take_over",
     "together",
     "won",
+    "write_until_stale",
 ]
 
 T = TypeVar("T")
@@ -63,9 +65,13 @@ class Face(Protocol):
         """As `Checkpointer.read`."""
         ...
 
+    def threads(self, checkpointer: Checkpointer, **options: int) -> list[ThreadInfo]:
+        """As `Checkpointer.threads`."""
+        ...
+
 
 class Sync:
-    """Calls `load` and `read`."""
+    """Calls `load`, `read` and `threads`."""
 
     name = "sync"
 
@@ -77,9 +83,13 @@ class Sync:
         """As `Checkpointer.read`."""
         return checkpointer.read(no, ranges)
 
+    def threads(self, checkpointer: Checkpointer, **options: int) -> list[ThreadInfo]:
+        """As `Checkpointer.threads`."""
+        return checkpointer.threads(**options)
+
 
 class Async:
-    """Calls `aload` and `aread`, each in an event loop of its own."""
+    """Calls `aload`, `aread` and `athreads`, each in an event loop of its own."""
 
     name = "async"
 
@@ -90,6 +100,10 @@ class Async:
     def read(self, checkpointer: Checkpointer, no: int, ranges: Sequence[RowRange]) -> list[list[Row]]:
         """As `Checkpointer.read`."""
         return asyncio.run(checkpointer.aread(no, ranges))
+
+    def threads(self, checkpointer: Checkpointer, **options: int) -> list[ThreadInfo]:
+        """As `Checkpointer.threads`."""
+        return asyncio.run(checkpointer.athreads(**options))
 
 
 SYNC: Final = Sync()
@@ -123,6 +137,29 @@ def take_over(
 def step(claim: Claim, seq: int, data: bytes = b"step", **options: Any) -> CommitItem:
     """One row behind the others."""
     return CommitItem(claim, (Row(1, MAIN, seq, DELTA, data),), **options)
+
+
+_PATIENCE: Final = 30.0
+"""Seconds within which a thread that somebody writes to must have been taken over."""
+
+
+def write_until_stale(
+    checkpointer: Checkpointer, claim: Claim, newest: int, begun: Callable[[], object] | None = None
+) -> int:
+    """Append rows behind `newest`, one or two at a time, until somebody else has the thread.
+
+    Answers the newest seq that was acknowledged. `begun` is called when the first is.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        rows = tuple(Row(1, MAIN, newest + place, DELTA, b"until stale") for place in range(1, 2 + newest // 2 % 2))
+        if checkpointer.commit([CommitItem(claim, rows)]) == ["stale"]:
+            return newest
+        newest = rows[-1].seq
+        if begun is not None:
+            _ = begun()
+        time.sleep(0)  # whoever takes the thread over must come to it
+    raise AssertionError(f"nobody took the thread over for {_PATIENCE:g} s")
 
 
 def won(claim: Claim | None) -> Claim:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from durable_graph.records import Claim
 from durable_graph.testing.backends import open_backend
-from durable_graph.testing.conformance.acting import SYNC, seqs, start, step, take_over
+from durable_graph.testing.conformance.acting import SYNC, seqs, start, step, take_over, write_until_stale
 from durable_graph.testing.life import kill_this_process
 
 if TYPE_CHECKING:
     from durable_graph.persistence.checkpointer import Checkpointer
 
-__all__ = ["claim", "fork", "write"]
+__all__ = ["claim", "fork", "write", "zombie"]
 
 _opened: dict[tuple[str, str], Checkpointer] = {}
 
@@ -39,6 +39,11 @@ def write(opener: str, folder: str, key: str, count: int, *, kill: bool = False)
     _write(_open(opener, folder), key, count)
     if kill:
         kill_this_process()
+
+
+def zombie(opener: str, folder: str, no: int, epoch: int) -> int:
+    """Write to a thread until somebody else has it; the newest seq that was acknowledged."""
+    return write_until_stale(_open(opener, folder), Claim(no, epoch), newest=1)
 
 
 def fork(opener: str, folder: str) -> dict[str, int]:

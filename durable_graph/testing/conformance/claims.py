@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from durable_graph.records import BASE, DELTA, MAIN, Claim, ClaimRequest, LaneInfo, Row
+from durable_graph.records import BASE, DELTA, MAIN, Claim, ClaimRequest, CommitItem, LaneInfo, Row
 from durable_graph.testing.conformance.acting import (
     FIRST_LANE,
     FIRST_ROW,
+    check,
     create,
     expect,
     loaded,
@@ -132,3 +133,21 @@ def a_claim_of_lanes_that_are_there_changes_nothing(backend: Backend, face: Face
         _ = refusal(lambda request=request: checkpointer.claim(request))
     expect("epoch and owner", loaded(face, checkpointer).thread[2:4], (claim.epoch, "first owner"))
     expect("the seqs of its rows", seqs(face, checkpointer), [1])
+
+
+@promise()
+def a_claim_sent_again_changes_nothing(backend: Backend, face: Face) -> None:
+    """A claim whose answer was lost may be sent again: it is refused, or granted as before, and `load` shows whose."""
+    checkpointer = backend.fresh()
+    made = create("thread", "me", (FIRST_ROW,))
+    claim = won(checkpointer.claim(made))
+    row = Row(1, MAIN, 2, DELTA, b"with the claim")
+    taken = ClaimRequest("thread", "me again", claim.epoch, claim.epoch + 1, 1, 1, (), (row,))
+    for request, rows in ((made, 1), (taken, 2)):
+        granted = claim if request is made else won(checkpointer.claim(request))
+        if checkpointer.claim(request) not in {None, granted}:
+            raise AssertionError("the claim was granted a second time, and otherwise than before")
+        found = loaded(face, checkpointer)
+        expect("epoch and owner", found.thread[2:4], (granted.epoch, request.owner))
+        expect("how many rows there are", len(found.rows), rows)
+        check("it still holds", checkpointer.commit([CommitItem(granted, ())]) != ["stale"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from durable_graph.errors import InternalError
 from durable_graph.records import BASE, DELTA, MAIN, PENDING, VALUE, Claim, CommitItem, LaneInfo, Row, RowRange
-from durable_graph.testing.conformance.acting import expect, loaded, refusal, seqs, start, step, take_over, won
+from durable_graph.testing.conformance.acting import check, expect, loaded, refusal, seqs, start, step, take_over, won
 from durable_graph.testing.conformance.promise import promise
 
 if TYPE_CHECKING:
@@ -95,6 +95,22 @@ def the_same_item_again_is_already_mine(backend: Backend, face: Face) -> None:
     again = checkpointer.commit([step(claim, 2), large, step(claim, 4)])
     expect("the outcomes of a group", again, ["already mine", "already mine", "written"])
     expect("the seqs of lane 1", [row.seq for row in loaded(face, checkpointer, lane=1).rows], [1, 2, 4])
+
+
+@promise()
+def an_item_sent_again_after_a_takeover_changes_nothing(backend: Backend, face: Face) -> None:
+    """An item whose answer was lost, sent again when another has the thread, does not give it back; nothing is new."""
+    checkpointer = backend.fresh()
+    old = start(checkpointer)
+    item = step(old, 2, status="done")
+    expect("the outcome", checkpointer.commit([item]), ["written"])
+    _ = won(take_over(checkpointer, old, seen=2))
+    before = loaded(face, checkpointer)
+    [outcome] = checkpointer.commit([item])
+    check(f"{outcome!r} is 'stale' or 'already mine'", outcome in {"stale", "already mine"})
+    found = loaded(face, checkpointer)
+    expect("owner and status", found.thread[3:5], ("second owner", "running"))
+    expect("the lanes and rows", found[1:], before[1:])
 
 
 @promise()

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
+from unittest import mock
 
 from durable_graph.records import Beat
-from durable_graph.testing.conformance.acting import check, create, expect, loaded, start, step, take_over, won
+from durable_graph.testing.conformance.acting import (
+    FIRST_ROW,
+    check,
+    create,
+    expect,
+    loaded,
+    start,
+    step,
+    take_over,
+    won,
+)
 from durable_graph.testing.conformance.promise import promise
 
 if TYPE_CHECKING:
@@ -94,3 +105,30 @@ def a_thread_that_nobody_holds_has_no_lease(backend: Backend, face: Face) -> Non
     expect("the lease", loaded(face, checkpointer).thread.lease, None)
     checkpointer.renew([Beat(claim, moved=True, lease=_LONG)])
     expect("the lease after a late sign of life", loaded(face, checkpointer).thread.lease, None)
+
+
+@promise("leases")
+def a_lease_that_is_over_takes_nothing_away(backend: Backend, face: Face) -> None:
+    """Only another claim ends a claim: what its owner writes after its lease is written."""
+    checkpointer = backend.fresh()
+    claim = won(checkpointer.claim(create("thread", "first owner", (FIRST_ROW,))._replace(lease=1)))
+    time.sleep(0.02)
+    check("the lease is over", _lease(face, checkpointer).left <= 0)
+    expect("the outcome", checkpointer.commit([step(claim, 2)]), ["written"])
+    checkpointer.renew([Beat(claim, moved=True, lease=_LONG)])
+    check("a sign of life begins it anew", _lease(face, checkpointer).left > 0)
+
+
+@promise("leases")
+def a_clock_that_is_set_changes_no_lease(backend: Backend, face: Face) -> None:
+    """Leases do not follow this process's clock when that is set: an hour back, an hour ahead."""
+    checkpointer = backend.fresh()
+    claim = won(checkpointer.claim(create("thread", "me")._replace(lease=_LONG)))
+    for hours in (-1, 1):
+        wrong = time.time_ns() + hours * 3_600_000_000_000
+        with mock.patch("time.time", return_value=wrong / 1e9), mock.patch("time.time_ns", return_value=wrong):
+            found = _lease(face, checkpointer)
+            check("it is as good as before", 0 < found.left <= _LONG)
+            check("its owner was heard of just now", 0 <= found.silent < _LONG)
+            checkpointer.renew([Beat(claim, moved=True, lease=_LONG)])
+        check("a sign of life from then is good too", 0 < _lease(face, checkpointer).left <= _LONG)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from durable_graph.records import BASE, DELTA, MAIN, VALUE, CommitItem, LaneInfo, Row, RowRange
+from durable_graph.records import BASE, DELTA, MAIN, VALUE, CommitItem, LaneInfo, Row, RowRange, ThreadInfo
 from durable_graph.testing.conformance.acting import expect, loaded, seqs, start, step
 from durable_graph.testing.conformance.promise import promise
 
@@ -151,3 +151,29 @@ def empty_and_binary_data_come_back(backend: Backend, face: Face) -> None:
     for seq, data in enumerate(told, start=2):
         expect(f"the outcome for {data!r}", checkpointer.commit([step(claim, seq, data)]), ["written"])
     expect("the data", tuple(row.data for row in loaded(face, checkpointer).rows[1:]), told)
+
+
+# --- which threads there are -----------------------------------------------------------------------------------------
+
+
+@promise("lists_threads")
+def threads_are_listed_as_they_are_loaded(backend: Backend, face: Face) -> None:
+    """`threads` shows every thread as `load` does, in order of their numbers, whoever has them."""
+    checkpointer = backend.fresh()
+    expect("the threads of empty data", face.threads(checkpointer), list[ThreadInfo]())
+    keys = [key for key in _ODD_TEXTS if "\0" not in key]
+    claims = [start(checkpointer, key=key, owner=f"owner of {key!r}") for key in keys]
+    expect("the outcome", checkpointer.commit([step(claims[1], 2, status="waiting")]), ["written"])
+    found = [thread._replace(lease=None) for thread in face.threads(backend.reopen(checkpointer))]
+    shown = [loaded(face, checkpointer, key).thread._replace(lease=None) for key in keys]
+    expect("the threads", found, sorted(shown))
+
+
+@promise("lists_threads")
+def a_list_of_threads_comes_page_by_page(backend: Backend, face: Face) -> None:
+    """`threads` shows at most `limit` threads, those with the lowest numbers above `after`."""
+    checkpointer = backend.fresh()
+    numbers = sorted(start(checkpointer, key=f"{n}").no for n in range(7))
+    pages = [face.threads(checkpointer, after=after, limit=3) for after in (0, numbers[2], numbers[5], numbers[6])]
+    found = [[thread.no for thread in page] for page in pages]
+    expect("the numbers, page by page", found, [numbers[:3], numbers[3:6], numbers[6:], []])
