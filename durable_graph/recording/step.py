@@ -452,7 +452,8 @@ def _record(
     place: Place, started: float, attempt: int, *, data: bytes | None = None, error: ErrorRecord | None = None
 ) -> CallRecord:
     ended = started and (data is not None or error is not None)
-    return CallRecord(*place.key, data, error, attempt, started, time.time() - started if ended else 0.0)
+    # It may have begun in another process, so only the clock on the wall can tell; somebody may have set that back.
+    return CallRecord(*place.key, data, error, attempt, started, max(0.0, time.time() - started) if ended else 0.0)
 
 
 def _encoded(place: Place, result: Any) -> bytes:

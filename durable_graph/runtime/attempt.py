@@ -31,7 +31,7 @@ __all__ = ["attempt", "perform"]
 _PASS_THROUGH = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
-def attempt(  # noqa: C901, PLR0912 - the hot path of every node, without calls of our own
+def attempt(  # noqa: C901, PLR0912, PLR0915 - the hot path of every node, without calls of our own
     task: Task, shared: RunContext, watch: Watch | None = None
 ) -> Generator[tuple[Body, tuple[Any, ...], Any], Any, Mail]:
     """Run a task once, under the time limits of `watch`. CURRENT is set while the user's code runs."""
@@ -40,7 +40,10 @@ def attempt(  # noqa: C901, PLR0912 - the hot path of every node, without calls 
     if watch is not None:
         watch.bind(context)
     timed = shared.timed
-    started = context.started = time.time() if timed or task.spec.retry else 0.0
+    started = began = context.started = 0.0
+    if timed or task.spec.retry:
+        started = context.started = time.time()
+        began = time.monotonic()  # how long it takes is told by a clock that nobody sets
     token = CURRENT.set(context)
     result = Result(work, shared)
     try:
@@ -73,17 +76,17 @@ def attempt(  # noqa: C901, PLR0912 - the hot path of every node, without calls 
         try:
             result.take_from_below(said.commands)
         except Exception as error:  # noqa: BLE001 - reported by mail
-            return _unhappy(task, context, error, started)
+            return _unhappy(task, context, error, began)
     except BaseException as error:  # noqa: BLE001 - whatever a node raises is reported by mail
         if context.children is not None:
             yield context.children.ending, (context.children,), None
-        return _unhappy(task, context, error, started)
+        return _unhappy(task, context, error, began)
     finally:
         CURRENT.reset(token)
         if context.children is not None:
             context.children.abandon()
     asked = context.asked
-    duration = time.time() - started if timed else 0.0
+    duration = time.monotonic() - began if timed else 0.0
     if asked is None:
         return Finished(task, result.writes, result.routes, (), started, duration)
     if asked.open or asked.stopped:
@@ -91,9 +94,10 @@ def attempt(  # noqa: C901, PLR0912 - the hot path of every node, without calls 
     return Finished(task, result.writes, result.routes, tuple(asked.answered), started, duration)
 
 
-def _unhappy(task: Task, context: TaskContext, error: BaseException, started: float) -> Mail:
-    """An attempt that raised: it waits for a human, or it failed."""
-    duration = time.time() - started if started else 0.0
+def _unhappy(task: Task, context: TaskContext, error: BaseException, began: float) -> Mail:
+    """An attempt that raised: it waits for a human, or it failed. `began`: by the clock that nobody sets."""
+    started = context.started
+    duration = time.monotonic() - began if started else 0.0
     asked = context.asked
     if context.watch is not None and context.watch.error is not None:  # this is what it ended with for all others
         error = context.watch.error
