@@ -4,13 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from checkpointers import InMemorySaver, SqliteSaver
 from durable_graph.errors import ThreadBusy
+from tests.backends import BACKENDS
 from tests.behaviour.small_graphs import chain, dump, thread
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX processes")
@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[2]
 CFG = thread()
 
 HOLD = """
-import sys, time
-from checkpointers import SqliteSaver
+import sys
+from durable_graph.persistence.registry import resolve_checkpointer
 from tests.behaviour.small_graphs import chain, thread
 
 def hold(state):
@@ -28,7 +28,7 @@ def hold(state):
     return {"log": ["held"]}
 
 names = {"a": lambda state: {"log": ["a"]}, "hold": hold, "c": lambda state: {"log": ["c"]}}
-graph = chain(**names).compile(SqliteSaver(sys.argv[1]))
+graph = chain(**names).compile(resolve_checkpointer(sys.argv[1]))
 print(graph.invoke({}, thread())["log"], flush=True)
 """
 
@@ -39,10 +39,10 @@ def same_graph(saver):
 
 
 @contextmanager
-def holder(path):
+def holder(url):
     """A process that is inside the second node of thread "t"."""
     child = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(path)],
+        [sys.executable, "-c", HOLD, url],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -57,15 +57,22 @@ def holder(path):
         child.communicate()
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def backend(request, tmp_path):
+    """Those that several processes share."""
+    backend = BACKENDS[request.param](tmp_path)
+    yield backend
+    backend.close()
+
+
 @pytest.fixture
-def saver(tmp_path):
-    with SqliteSaver(tmp_path / "runs.db") as made:
-        yield made
+def saver(backend):
+    return backend.make()
 
 
-def test_a_thread_that_another_process_holds_is_busy_and_left_alone(face, saver, tmp_path):
+def test_a_thread_that_another_process_holds_is_busy_and_left_alone(face, backend, saver):
     graph = same_graph(saver)
-    with holder(tmp_path / "runs.db") as child:
+    with holder(backend.url()) as child:
         rows = dump(saver)
         for given in ({}, None):
             with pytest.raises(ThreadBusy, match=f"process {child.pid}"):
@@ -78,9 +85,9 @@ def test_a_thread_that_another_process_holds_is_busy_and_left_alone(face, saver,
 
 @pytest.mark.crash
 @pytest.mark.parametrize("reaped", [True, False], ids=["reaped", "zombie"])
-def test_the_thread_of_a_killed_process_is_taken_over_at_once(face, saver, tmp_path, reaped):
+def test_the_thread_of_a_killed_process_is_taken_over_at_once(face, backend, saver, reaped):
     graph = same_graph(saver)
-    with holder(tmp_path / "runs.db") as child:
+    with holder(backend.url()) as child:
         child.send_signal(signal.SIGKILL)
         if reaped:
             assert child.wait(20) == -signal.SIGKILL
@@ -93,9 +100,9 @@ def test_the_thread_of_a_killed_process_is_taken_over_at_once(face, saver, tmp_p
 
 
 @pytest.mark.crash
-def test_a_stopped_process_still_holds_its_thread(face, saver, tmp_path):
+def test_a_stopped_process_still_holds_its_thread(face, backend, saver):
     graph = same_graph(saver)
-    with holder(tmp_path / "runs.db") as child:
+    with holder(backend.url()) as child:
         child.send_signal(signal.SIGSTOP)
         with pytest.raises(ThreadBusy):
             face.invoke(graph, None, CFG)
@@ -123,15 +130,15 @@ def came_through(pid):
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # forking with OS threads is what is tested
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@pytest.mark.parametrize("kind", BACKENDS)
 def test_after_a_fork_both_sides_go_on_with_threads_of_their_own(face, tmp_path, kind):
-    saver = InMemorySaver() if kind == "memory" else SqliteSaver(tmp_path / "runs.db")
+    backend = BACKENDS[kind](tmp_path)
 
     async def asynchronous(state):
         return {"log": ["async"]}
 
-    with saver:
-        graph = chain(a=lambda state: {"log": ["a"]}, b=asynchronous).compile(saver)
+    with closing(backend):
+        graph = chain(a=lambda state: {"log": ["a"]}, b=asynchronous).compile(backend.make())
         assert face.invoke(graph, {}, thread("before"))["log"] == ["a", "async"]
         for durability in ("sync", "async"):
             name = f"child {durability}"
@@ -144,7 +151,7 @@ def test_after_a_fork_both_sides_go_on_with_threads_of_their_own(face, tmp_path,
             result = face.invoke(graph, {}, thread(f"parent {durability}"), durability=durability)
             assert result["log"] == ["a", "async"]
             assert came_through(pid)
-            if kind == "sqlite":
+            if kind != "memory":
                 assert face.get_state(graph, thread(name)).values["log"] == ["a", "async"]
 
 

@@ -6,11 +6,11 @@ A payment provider takes the same idempotency key twice and charges once; so a c
 import asyncio
 import operator
 import time
-from pathlib import Path
 from typing import Annotated, TypedDict
 
-from checkpointers import SqliteSaver
+from checkpointers import PostgresSaver, SqliteSaver
 from durable_graph import START, Command, Runtime, StateGraph, aonce, interrupt, once
+from durable_graph.persistence.registry import resolve_checkpointer
 from durable_graph.runtime.session import ask, newest
 from durable_graph.testing import Ledger
 from durable_graph.testing.ledger import write_to
@@ -71,17 +71,17 @@ def live(face, database, thread, ledger, dies_at=None):
 
     Args:
         face: "sync" or "async".
-        database: the SQLite file.
+        database: its URL.
         thread: the order's thread.
         ledger: the file of its effects.
         dies_at: at which moment (before and after each verb of the checkpointer, after each effect).
     """
     write_to(ledger)
     life = Life(1, dies_at=dies_at, die=kill_this_process)
-    looking = graph(face, SqliteSaver(database))
+    looking = graph(face, resolve_checkpointer(database))
     snapshot = looking.get_state(config(thread))
     given = {"log": []} if snapshot.metadata is None else Command(resume="yes") if snapshot.interrupts else None
-    order = graph(face, WatchedCheckpointer(SqliteSaver(database), life))
+    order = graph(face, WatchedCheckpointer(resolve_checkpointer(database), life))
 
     def call():
         if face == "sync":
@@ -96,7 +96,8 @@ def live(face, database, thread, ledger, dies_at=None):
 def load():
     """In the fork server: all that a life needs, but nothing that is open."""
     for face in ("sync", "async"):
-        _ = graph(face, SqliteSaver(Path("never made.db")))
+        for saver in (SqliteSaver("never made.db"), PostgresSaver("dbname=never_opened")):
+            _ = graph(face, saver)
 
 
 def recorded(checkpointer, thread):

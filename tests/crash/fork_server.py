@@ -11,16 +11,19 @@ import signal
 import sys
 import time
 
-from checkpointers import SqliteSaver
+from checkpointers import PostgresSaver, SqliteSaver
+from durable_graph.persistence.registry import resolve_checkpointer
 from tests.crash.shapes import LEDGER, SHAPES
 
+LOADED = (PostgresSaver, SqliteSaver)
+"""Here, so that no child has to import them."""
 BUILT = {name: build() for name, build in SHAPES.items()}
 
 
 def run(shape, face, database, thread, ledger, incarnation):
     """One run, new or gone on with."""
     LEDGER.open(ledger, incarnation)
-    graph = BUILT[shape].compile(SqliteSaver(database))
+    graph = BUILT[shape].compile(resolve_checkpointer(database))
     config = {"configurable": {"thread_id": thread}}
     given = {"log": []} if graph.get_state(config).metadata is None else None
     if face == "sync":

@@ -8,7 +8,6 @@ from collections import Counter
 
 import pytest
 
-from checkpointers import SqliteSaver
 from durable_graph.testing import Ledger
 from durable_graph.testing.processes import ForkServer
 from tests.crash import charging
@@ -18,17 +17,29 @@ pytestmark = [pytest.mark.crash, pytest.mark.skipif(not hasattr(os, "fork"), rea
 KILLS = 50
 MOST_LIVES = 400
 
+BOTH = pytest.mark.parametrize(
+    ("backend", "face"),
+    [
+        ("sqlite", "sync"),
+        ("sqlite", "async"),
+        ("postgres", "sync"),
+        pytest.param("postgres", "async", marks=pytest.mark.slow),
+    ],
+    indirect=["backend"],
+)
+MORE = pytest.mark.parametrize("backend", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)], indirect=True)
+
 
 class Order:
     """One order, in one process after the other."""
 
-    def __init__(self, server, folder, face, number):
+    def __init__(self, server, folder, backend, face, number):
         self.ledger = Ledger(folder / f"ledger {number}.jsonl")
         self._server = server
         self._face = face
-        self._file = folder / "orders.db"
+        self._database = backend.url()
         self._thread = f"order {number}"
-        self._store = SqliteSaver(self._file)
+        self._store = backend.reopen()
         self._looking = charging.graph(face, self._store)
         self._recorded = set()
         self._made = Counter()
@@ -42,7 +53,7 @@ class Order:
             "tests.crash.charging:live",
             kill_after=kill_after or 60.0,
             face=self._face,
-            database=str(self._file),
+            database=self._database,
             thread=self._thread,
             ledger=str(self.ledger.path),
             dies_at=dies_at,
@@ -94,9 +105,9 @@ def tell(face, how, orders):
     )
 
 
-@pytest.mark.parametrize("face", ["sync", "async"])
-def test_one_order_is_charged_and_shipped_once_under_fifty_kills(server, tmp_path, face):
-    order = Order(server, tmp_path, face, 1)
+@BOTH
+def test_one_order_is_charged_and_shipped_once_under_fifty_kills(server, tmp_path, backend, face):
+    order = Order(server, tmp_path, backend, face, 1)
     while order.kills < KILLS:
         assert not order.over
         # A life looks at the thread twice, claims it (moments 1 to 6), and has its effect (7). Only every twelfth lives
@@ -110,14 +121,15 @@ def test_one_order_is_charged_and_shipped_once_under_fifty_kills(server, tmp_pat
     assert order.kills == KILLS
 
 
+@MORE
 @pytest.mark.parametrize("face", ["sync", "async"])
-def test_orders_are_charged_and_shipped_once_wherever_they_are_killed(server, tmp_path, face):
-    whole = Order(server, tmp_path, face, 0)
+def test_orders_are_charged_and_shipped_once_wherever_they_are_killed(server, tmp_path, backend, face):
+    whole = Order(server, tmp_path, backend, face, 0)
     moments = [whole.live().value, whole.live().value]  # until it asks, and after the answer
     assert whole.finish()
     orders, keys = [], set()
     for first in range(1, sum(moments) + 1):
-        order = Order(server, tmp_path, face, first)
+        order = Order(server, tmp_path, backend, face, first)
         if first > moments[0]:
             order.live()
         order.live(dies_at=first if first <= moments[0] else first - moments[0])
@@ -132,17 +144,18 @@ def test_orders_are_charged_and_shipped_once_wherever_they_are_killed(server, tm
     assert len(keys) == len(orders)
 
 
+@MORE
 @pytest.mark.parametrize("face", ["sync", "async"])
-def test_orders_are_charged_and_shipped_once_whenever_they_are_killed(server, tmp_path, face):
+def test_orders_are_charged_and_shipped_once_whenever_they_are_killed(server, tmp_path, backend, face):
     seed = random.randrange(1 << 32)
     sys.stdout.write(f"seed {seed}\n")
     chance = random.Random(seed)
-    whole = Order(server, tmp_path, face, 0)
+    whole = Order(server, tmp_path, backend, face, 0)
     seconds = whole.live().seconds
     assert whole.finish()
     orders, keys = [], set()
     while sum(order.kills for order in orders) < KILLS:
-        order = Order(server, tmp_path, face, len(orders) + 1)
+        order = Order(server, tmp_path, backend, face, len(orders) + 1)
         for _ in range(6):
             if not order.over:
                 order.live(kill_after=chance.uniform(0.001, seconds))

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from checkpointers import SqliteSaver
 from tests.crash.shapes import SHAPES
 
 ROOT = Path(__file__).parents[2]
@@ -104,15 +103,23 @@ class Victim:
         assert set(self.finished_in) == self.finished()
 
 
+def cases():
+    """All shapes on SQLite; on Postgres one, and the others where there is time."""
+    for shape in SHAPES:
+        yield pytest.param("sqlite", shape, id=f"sqlite-{shape}")
+        marks = [] if shape == "chain" else [pytest.mark.slow]
+        yield pytest.param("postgres", shape, id=f"postgres-{shape}", marks=marks)
+
+
 @pytest.mark.parametrize("face", FACES)
-@pytest.mark.parametrize("shape", SHAPES)
-def test_killed_runs_end_like_runs_nobody_killed_and_repeat_no_finished_task(server, tmp_path, shape, face):
+@pytest.mark.parametrize(("backend", "shape"), list(cases()), indirect=["backend"])
+def test_killed_runs_end_like_runs_nobody_killed_and_repeat_no_finished_task(server, tmp_path, backend, shape, face):
     chance = random.Random(f"{shape} {face}")
     steps = Counter()
     kills = 0
-    with SqliteSaver(tmp_path / "runs.db") as saver:
+    with backend.make() as saver:
         graph = SHAPES[shape]().compile(saver)
-        request = {"shape": shape, "face": face, "database": str(tmp_path / "runs.db")}
+        request = {"shape": shape, "face": face, "database": backend.url()}
 
         def victim(name):
             return Victim(server, graph, {**request, "ledger": str(tmp_path / f"{name}.ledger")}, name)
