@@ -10,12 +10,12 @@ from typing import Annotated, TypedDict
 
 from checkpointers import PostgresSaver, SqliteSaver
 from durable_graph import START, Command, Runtime, StateGraph, aonce, interrupt, once
-from durable_graph.persistence.registry import resolve_checkpointer
 from durable_graph.runtime.session import ask, newest
 from durable_graph.testing import Ledger
 from durable_graph.testing.ledger import write_to
 from durable_graph.testing.life import Life, WatchedCheckpointer, kill_this_process
 from durable_graph.testing.playing import call_in_life
+from tests.backends import open_url
 
 LEDGER = Ledger()
 NAP = 0.002
@@ -78,10 +78,10 @@ def live(face, database, thread, ledger, dies_at=None):
     """
     write_to(ledger)
     life = Life(1, dies_at=dies_at, die=kill_this_process)
-    looking = graph(face, resolve_checkpointer(database))
+    looking = graph(face, open_url(database))
     snapshot = looking.get_state(config(thread))
     given = {"log": []} if snapshot.metadata is None else Command(resume="yes") if snapshot.interrupts else None
-    order = graph(face, WatchedCheckpointer(resolve_checkpointer(database), life))
+    order = graph(face, WatchedCheckpointer(open_url(database), life))
 
     def call():
         if face == "sync":

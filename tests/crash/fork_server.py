@@ -12,7 +12,7 @@ import sys
 import time
 
 from checkpointers import PostgresSaver, SqliteSaver
-from durable_graph.persistence.registry import resolve_checkpointer
+from tests.backends import open_url
 from tests.crash.shapes import LEDGER, SHAPES
 
 LOADED = (PostgresSaver, SqliteSaver)
@@ -23,7 +23,7 @@ BUILT = {name: build() for name, build in SHAPES.items()}
 def run(shape, face, database, thread, ledger, incarnation):
     """One run, new or gone on with."""
     LEDGER.open(ledger, incarnation)
-    graph = BUILT[shape].compile(resolve_checkpointer(database))
+    graph = BUILT[shape].compile(open_url(database))
     config = {"configurable": {"thread_id": thread}}
     given = {"log": []} if graph.get_state(config).metadata is None else None
     if face == "sync":

@@ -18,10 +18,10 @@ from durable_graph import END, START, Command, StateGraph
 from durable_graph.agents import create_agent
 from durable_graph.messages import AIMessage, HumanMessage
 from durable_graph.models import ScriptedChatModel
-from durable_graph.persistence.registry import resolve_checkpointer
 from durable_graph.prebuilt import ToolNode, ToolRuntime, tool, tools_condition
 from durable_graph.testing.ledger import Ledger, write_to
 from durable_graph.testing.processes import ForkServer
+from tests.backends import open_url
 
 pytestmark = [pytest.mark.crash, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")]
 
@@ -47,7 +47,7 @@ def config(thread):
 
 def recorded(database, thread, name):
     """Whether the record of a call is in the database: looked up beside the run."""
-    with resolve_checkpointer(database) as saver:
+    with open_url(database) as saver:
         graph = StateGraph(State).add_node("tools", lambda state: None).add_edge(START, "tools").compile(saver)
         tasks = graph.get_state(config(thread)).tasks
         results = [message for task in tasks for message in (task.result or {}).get("messages", ())]
@@ -101,7 +101,7 @@ def called(name):
 def life(folder, database, kind, face, policy, at_once, answer):
     """One process: goes on with the folder's thread. What was asked, or the history."""
     write_to(f"{folder}/ledger")
-    with resolve_checkpointer(database) as saver:
+    with open_url(database) as saver:
         graph = build(kind, saver, policy, partial(recorded, database, folder) if at_once else None)
         mine = config(folder) if at_once else {**config(folder), "max_concurrency": 1}
         given = None
