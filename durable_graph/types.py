@@ -167,7 +167,8 @@ class Wait(NamedTuple):
     """What an interrupt waits for, besides an answer.
 
     kind: "question": somebody is asked; "sleep": a time; "event": something that happens outside.
-    deadline: when the wait is over, seconds since 1970; None: never.   default: the answer then; MISSING: there is none.
+    deadline: when the wait is over, seconds since 1970; None: never.
+    default: the answer then; MISSING: there is none.
     """
 
     kind: Literal["question", "sleep", "event"] = "question"
