@@ -166,8 +166,7 @@ class RunCalls(Performs):
             what = f"the input of a queued run is {given!r}, which answers nothing"
             raise InvalidInputError(what, cure="Change the state with update_state(), then submit(None, config).")
         config = configs.merge(self.config, passed)
-        for place in (config, passed):
-            _ = place["configurable"].setdefault("thread_id", name)
+        passed["configurable"]["thread_id"] = config["configurable"].setdefault("thread_id", name)
         call = make_call(
             self.program,
             self.schemas,

@@ -41,6 +41,10 @@ __all__ = [
 ]
 
 
+_SKEW = 250
+"""Milliseconds until a run is looked at again that still waits though its time has come."""
+
+
 class Ending(NamedTuple):
     """A run is over."""
 
@@ -123,7 +127,7 @@ def answering(thread: str, graph: str, answers: Mapping[str, Any]) -> Callable[[
     """Give answers, by interrupt id, to the run of a thread that asked; None where no run did.
 
     Raises:
-        UnknownInterruptError: one was answered before.
+        UnknownInterruptError: one was answered before, in another way.
     """
 
     def work(rows: RunRows) -> RunRow | None:
@@ -139,7 +143,9 @@ def answering(thread: str, graph: str, answers: Mapping[str, Any]) -> Callable[[
 
 def _answered(row: RunRow, *, answers: Mapping[str, Any], now: int) -> RunRow:
     given = answers_in(row)
-    twice = sorted(given.keys() & answers.keys())
+    twice = [
+        asked for asked in answers if asked in given and CODEC.encode(given[asked]) != CODEC.encode(answers[asked])
+    ]
     if twice:
         what = f"{', '.join(twice)} was answered before, and run {row.id!r} has not taken the answer yet"
         raise UnknownInterruptError(what, interrupt_ids=twice)
@@ -204,6 +210,8 @@ def settling(row: RunRow, outcome: Ending | Parking) -> Callable[[RunRows], str 
 def _parked(rows: RunRows, known: RunRow, new: RunRow, outcome: Parking) -> RunRow:
     clock = rows.clock()
     due = outcome.due if outcome.delay is None else clock.wall + outcome.delay
+    if outcome.delay is None and due is not None and due <= clock.wall:
+        due = clock.wall + _SKEW  # the worker's clock is behind this one: by that one it is too early
     open_ids = {asked.id for asked in outcome.report.interrupts}
     answers = answers_in(known)
     if outcome.status == "waiting":  # what is not asked any more was taken

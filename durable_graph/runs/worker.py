@@ -24,7 +24,18 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from durable_graph.core.control import RunControl
 from durable_graph.core.reports import error_record
-from durable_graph.errors import GraphDrained, InvalidConfigError, RunError, StorageError, ThreadBusy, shortened
+from durable_graph.errors import (
+    DatabaseFullError,
+    DatabaseLockedError,
+    DatabaseUnavailableError,
+    GraphDrained,
+    InvalidConfigError,
+    LostLease,
+    RunError,
+    StorageError,
+    ThreadBusy,
+    shortened,
+)
 from durable_graph.persistence.run_rows import Taking
 from durable_graph.records import LEASE
 from durable_graph.runs import queue
@@ -51,6 +62,8 @@ _SWEEP: Final = 5.0
 """Seconds between two looks for waiting runs whose threads somebody else moved on, and for schedules."""
 _PAUSE: Final = 1000
 """Milliseconds for which a run is put off that could not go on for reasons that are not its own."""
+_PASSING: Final = (ThreadBusy, LostLease, DatabaseLockedError, DatabaseUnavailableError, DatabaseFullError)
+"""What a run cannot help, and what may be over when it is tried again."""
 MAX_CRASHES: Final = 10
 """How many workers may die under a run that gets nowhere, before it is taken for their killer."""
 
@@ -275,10 +288,10 @@ class Worker:
             return await self._run(row, report, control)
         except GraphDrained:
             return Ending("cancelled", report) if control.drain_reason == "cancelled" else _put_back(row, 0)
-        except (ThreadBusy, StorageError) as error:  # LostLease too
-            _log.warning("run %r is put off: %s", row.id, error.what)
-            return _put_back(row, _PAUSE)
         except Exception as error:  # noqa: BLE001 - whatever a node raised is what became of the run
+            if isinstance(error, _PASSING) and not getattr(error, "own", False):
+                _log.warning("run %r is put off: %s", row.id, error)
+                return _put_back(row, _PAUSE)
             kept = error_record(error)
             report.error = (kept.type, kept.message, kept.traceback)
             return Ending("failed", report)
@@ -292,7 +305,11 @@ class Worker:
             what = f"{report.crashes} workers died while they ran it, and it got no further"
             report.error = (f"{RunError.__module__}.{RunError.__qualname__}", what, "")
             return Ending("failed", report)
-        given, config, options = await self._given(graph, row, request, state)
+        begun, before = await self._begun(graph, row, state)
+        if before is not None:  # somebody brought new input past the queue
+            report.checkpoint = _checkpoint_of(before)
+            return Ending("cancelled" if before.next else "done", report)
+        given, config, options = await self._given(row, request, begun=begun)
         asked = {one.id for one in state.interrupts}
         answers = {question: answer for question, answer in answers_in(row).items() if question in asked}
         if answers:
@@ -302,7 +319,7 @@ class Worker:
         # First the epoch, then the state: what somebody changes after this look changes the epoch too.
         loaded = await self._store.aload(row.thread)
         state = await self._newest_of(graph, thread, row.id)
-        report.checkpoint = state.config.get("configurable", {}).get("checkpoint_id")
+        report.checkpoint = _checkpoint_of(state)
         report.interrupts = tuple(state.interrupts)
         if not state.next:
             return Ending("done", report)
@@ -314,41 +331,44 @@ class Worker:
 
     async def _kills(self, row: RunRow, state: StateSnapshot, report: RunReport) -> bool:
         """A worker died under the run, which is noted. Whether it looks as if it always would."""
-        seen = state.config.get("configurable", {}).get("checkpoint_id")
+        seen = _checkpoint_of(state)
         report.crashes = report.crashes + 1 if seen == report.seen else 1
         report.seen = seen
         await self._store.awith_runs(queue.noting(row, report))
         return report.crashes >= MAX_CRASHES
 
     async def _given(
-        self, graph: Graph, row: RunRow, request: RunRequest, state: StateSnapshot
+        self, row: RunRow, request: RunRequest, *, begun: bool
     ) -> tuple[Any, dict[str, Any], dict[str, Any]]:
         """What the graph is to be called with: the input, unless the thread has it already."""
         config, options = request.config, dict(request.options)
-        if request.given is MISSING or await self._begun(graph, row, state):
-            place = {"thread_id": row.thread} if request.given is not MISSING else {}
-            configurable = {**config.get("configurable", {}), **place}
-            if request.given is not MISSING:  # it has gone on from there already
-                _ = configurable.pop("checkpoint_id", None)
+        if begun or request.given is MISSING:
+            if begun:  # it has gone on from there already
+                config = {**config, "configurable": {**config["configurable"]}}
+                _ = config["configurable"].pop("checkpoint_id", None)
             _ = options.pop("on_unfinished", None)
-            return None, {**config, "configurable": configurable}, options
-        if options.get("on_unfinished", "reject") == "reject":
+            return None, config, options
+        if "on_unfinished" not in options:
             before = await self._store.awith_runs(lambda rows: rows.ended_before(row.thread, row.no), reads=True)
             if before == "cancelled":  # what it left was given up on purpose
                 options["on_unfinished"] = "abandon"
         return request.given, config, options
 
-    async def _begun(self, graph: Graph, row: RunRow, state: StateSnapshot) -> bool:
-        """Whether the run has checkpoints."""
+    async def _begun(self, graph: Graph, row: RunRow, state: StateSnapshot) -> tuple[bool, StateSnapshot | None]:
+        """Whether the run has checkpoints; and where its thread stood when somebody brought new input after them."""
         if row.attempt == 1:
-            return False
+            return False, None
         if (state.metadata or {}).get("run_id") == row.id:
-            return True
-        history = graph.aget_state_history({"configurable": {"thread_id": row.thread}})
-        async for snapshot in history:
-            if (snapshot.metadata or {}).get("run_id") == row.id:
-                return True
-        return False
+            return True, None
+        before: StateSnapshot | None = None
+        is_before = False
+        async for snapshot in graph.aget_state_history({"configurable": {"thread_id": row.thread}}):
+            before, is_before = (snapshot if is_before else before), False
+            metadata = snapshot.metadata or {}
+            if metadata.get("run_id") == row.id:
+                return True, before
+            is_before = metadata.get("source") == "input"
+        return False, None
 
     async def _newest_of(self, graph: Graph, thread: Config, run_id: str) -> StateSnapshot:
         """The newest checkpoint; that of the run where somebody went on from there already."""
@@ -359,6 +379,10 @@ class Worker:
             if (snapshot.metadata or {}).get("run_id") == run_id and not snapshot.next:
                 return snapshot
         return state
+
+
+def _checkpoint_of(state: StateSnapshot) -> str | None:
+    return state.config.get("configurable", {}).get("checkpoint_id")
 
 
 def _why(report: RunReport) -> str:

@@ -355,3 +355,64 @@ def test_a_node_may_submit_runs(backend, face):
     assert worked(face, graph) == 1
     assert worked(face, other) == 1
     assert face.call(other, "result", "child") == {"log": ["from a node", "b"]}
+
+
+@pytest.mark.parametrize(("choice", "status"), [("abandon", "cancelled"), ("finish", "done")])
+def test_a_run_that_somebody_ended_past_the_queue_says_how(backend, face, choice, status):
+    fail = [True]
+
+    def sometimes(state):
+        if fail:
+            raise ConnectionError("not yet")
+        return {"log": ["at last"]}
+
+    control = RunControl()
+
+    def drain(state):
+        control.request_drain("by hand")
+        while not stopped():
+            pass
+
+    def stopped():
+        from durable_graph import get_runtime
+
+        return get_runtime().drain_requested
+
+    graph = chain(backend.make(), drain, sometimes)
+    run = face.call(graph, "submit", given("in"), on("t"))
+    face.call(graph, "work", poll=0.02, control=control)
+    assert face.call(graph, "get_run", run).status == "queued"
+    fail.clear()
+    quick = chain(graph.checkpointer, note("drain"), sometimes)
+    face.invoke(quick, given("other"), on("t"), on_unfinished=choice)
+    worked(face, graph)
+    assert face.call(graph, "get_run", run).status == status
+    if status == "done":
+        assert face.call(graph, "result", run) == {"log": ["in", "at last"]}
+
+
+def test_a_graph_that_has_a_thread_of_its_own_submits_to_that_one(backend, face):
+    graph = chain(backend.make(), note("a")).with_config(on("mine"))
+    run = face.call(graph, "submit", given("in"))
+    assert face.call(graph, "get_run", run).thread_id == "mine"
+    worked(face, graph)
+    assert face.call(graph, "result", run) == {"log": ["in", "a"]}
+
+
+def test_the_same_answer_given_twice_is_one_answer(backend, face):
+    graph = chain(backend.make(), ask)
+    run = face.call(graph, "submit", given("in"), on("t"))
+    worked(face, graph)
+    for _ in range(2):
+        assert face.call(graph, "submit", Command(resume="yes"), on("t")) == run
+    worked(face, graph)
+    assert face.call(graph, "result", run) == {"log": ["in", "yes"]}
+
+
+def test_a_run_that_holds_its_own_thread_up_fails_and_is_not_put_off_for_ever(backend, face):
+    saver = backend.make()
+    other = chain(saver, note("b"), name="other")
+    graph = chain(saver, lambda state: other.invoke(given("again"), on("t")))
+    run = face.call(graph, "submit", given("in"), on("t"))
+    assert worked(face, graph) == 1
+    assert face.call(graph, "get_run", run).error.startswith("ThreadBusy: node")
