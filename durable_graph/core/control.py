@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["RunControl"]
+from typing import Final
+
+__all__ = ["ANY_EPOCH", "CarryControl", "RunControl"]
+
+ANY_EPOCH: Final = -1
+"""Wherever the thread stands."""
 
 
 class RunControl:
@@ -30,3 +35,17 @@ class RunControl:
     def drain_reason(self) -> str | None:
         """Why; None when nobody asked."""
         return self._asked.get("reason")
+
+
+class CarryControl(RunControl):
+    """The control of a run that a worker carries.
+
+    since: the epoch that the thread had (None: there was none) when the run was still this worker's for certain. Where
+    the thread has another one, somebody else goes on with the run, and this worker, who stood still, must not begin.
+    """
+
+    __slots__ = ("since",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.since: int | None = ANY_EPOCH

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from durable_graph.core.control import ANY_EPOCH, CarryControl
 from durable_graph.core.editing import COPY, edit_thread
 from durable_graph.core.scripts import run_graph
 from durable_graph.errors import InternalError
@@ -88,6 +89,7 @@ class Performs(CacheCalls):
             copying=bool(call.edits) and call.edits[0][0].as_node == COPY,
             ns=call.ns,
             on_busy=call.on_busy,
+            since=control.since if isinstance(control := call.request.control, CarryControl) else ANY_EPOCH,
         )
         return shared, shared.session
 

@@ -31,6 +31,7 @@ __all__ = [
     "finding",
     "fresh_row",
     "idle",
+    "is_held",
     "listing",
     "noting",
     "row_of",
@@ -166,6 +167,16 @@ def taking(wanted: Taking, *, one_host: bool) -> Callable[[RunRows], list[RunRow
 def beating(runs: Sequence[tuple[int, int]], lease: int) -> Callable[[RunRows], list[tuple[int, bool]]]:
     """Signs of life of runs: those that are still theirs, and whether they are to stop."""
     return lambda rows: rows.beat(runs, rows.clock(), lease)
+
+
+def is_held(row: RunRow) -> Callable[[RunRows], bool]:
+    """Whether a worker still has the run that it took."""
+
+    def work(rows: RunRows) -> bool:
+        known = rows.find(row.id)
+        return known is not None and (known.attempt, known.status) == (row.attempt, "running")
+
+    return work
 
 
 def noting(row: RunRow, report: RunReport) -> Callable[[RunRows], bool]:

@@ -22,7 +22,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from durable_graph.core.control import RunControl
+from durable_graph.core.control import CarryControl, RunControl
 from durable_graph.core.reports import error_record
 from durable_graph.errors import (
     DatabaseFullError,
@@ -96,7 +96,7 @@ class _Active:
 
     def __init__(self, row: RunRow) -> None:
         self.row = row
-        self.control = RunControl()
+        self.control = CarryControl()
         self.taken = time.monotonic()
 
 
@@ -279,7 +279,7 @@ class Worker:
         took = time.monotonic() - active.taken
         _log.info("run %r of thread %r is %s after %.1f s%s", row.id, row.thread, status, took, _why(outcome.report))
 
-    async def _advance(self, row: RunRow, control: RunControl) -> Ending | Parking:
+    async def _advance(self, row: RunRow, control: CarryControl) -> Ending | Parking:
         """Carry a run as far as it goes."""
         report = RunReport.unpacked(row.report)
         if row.stop:
@@ -296,10 +296,12 @@ class Worker:
             report.error = (kept.type, kept.message, kept.traceback)
             return Ending("failed", report)
 
-    async def _run(self, row: RunRow, report: RunReport, control: RunControl) -> Ending | Parking:
+    async def _run(self, row: RunRow, report: RunReport, control: CarryControl) -> Ending | Parking:
         graph = self._graphs[row.graph]
         request = RunRequest.unpacked(row.request)
         thread: Config = {"configurable": {"thread_id": row.thread}}
+        loaded = await self._store.aload(row.thread)
+        since = None if loaded is None else loaded.thread.epoch
         state = await graph.aget_state(thread)
         if row.status == "running" and await self._kills(row, state, report):
             what = f"{report.crashes} workers died while they ran it, and it got no further"
@@ -315,6 +317,10 @@ class Worker:
         if answers:
             given = Command(resume=answers)
         config = {**config, "run_id": row.id}
+        # What was decided above holds only while nobody else carries the run: at that epoch it was still ours.
+        if not await self._store.awith_runs(queue.is_held(row), reads=True):
+            raise LostLease(f"run {row.id!r} was taken over before it could begin")
+        control.since = since
         _ = await graph.ainvoke(given, config, context=request.context, control=control, **options)
         # First the epoch, then the state: what somebody changes after this look changes the epoch too.
         loaded = await self._store.aload(row.thread)

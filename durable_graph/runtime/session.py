@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from typing_extensions import TypeVar
 
 from durable_graph.core import identity
+from durable_graph.core.control import ANY_EPOCH
 from durable_graph.core.opening import asked_at
 from durable_graph.core.run import owner_of
-from durable_graph.errors import EmptyInputError, InvalidConfigError, ThreadBusy
+from durable_graph.errors import EmptyInputError, InvalidConfigError, LostLease, ThreadBusy
 from durable_graph.persistence.codec import CODEC
 from durable_graph.persistence.layout import LaneWriter, read_at, read_head, read_history
 from durable_graph.records import MAIN, RowRange
@@ -56,6 +57,7 @@ class Session:
 
     instant: `begin` waits for nothing.   editing: the call is an edit; find out what ran before the checkpoint.
     copying: go on on a lane of its own, beside the checkpoint.   ns: the namespace of the graph inside that is meant.
+    since: the epoch that the thread must have (None: there is no thread).
     patience: what is done while another run holds the thread; drivers wait.
     """
 
@@ -71,6 +73,7 @@ class Session:
         copying: bool = False,
         ns: str = "",
         on_busy: OnBusy = "reject",
+        since: int | None = ANY_EPOCH,
     ) -> None:
         self.checkpointer = checkpointer
         self._committer = committer
@@ -83,12 +86,14 @@ class Session:
         self._editing = editing
         self._copying = copying
         self._ns = ns
+        self._since = since
 
     def begin(self) -> StoredCheckpoint | None:
         """Read the checkpoint that is wanted, or the thread's newest one, and prepare to write behind it.
 
         Raises:
             ThreadBusy: a run that lives holds the thread.
+            LostLease: the thread had to be as it was, and is not.
             InvalidConfigError: a checkpoint id was given and the thread has no such checkpoint.
         """
         self.close()
@@ -181,12 +186,22 @@ class Session:
             loaded = self.checkpointer.load(self.key, ns=self._ns if self._editing else "")
             holder = loaded.thread.owner if loaded is not None else None
             if holder is None or holder == before:
+                if self._since != ANY_EPOCH:
+                    self._check_unmoved(loaded)
                 return loaded
             lease = loaded.thread.lease if loaded is not None else None
             over = lease is not None and lease.left <= 0 and not owner.is_here(holder)
             if not over and not owner.is_dead(holder, one_host=self.checkpointer.one_host):
                 raise self._busy(holder, lease)
             before = holder
+
+    def _check_unmoved(self, loaded: LoadedThread | None) -> None:
+        """The claim that follows holds only while the epoch is the one that is seen here."""
+        hold = None if self._outbox is None else self._outbox.hold
+        if hold is not None and hold.claim is not None:  # it was this session that moved it on
+            self._since = hold.epoch
+        if self._since != (None if loaded is None else loaded.thread.epoch):
+            raise LostLease(f"thread {self.key!r} was moved on by another run before this one could begin")
 
     def _busy(self, holder: str, lease: Lease | None) -> ThreadBusy:
         inside = CURRENT.get()
