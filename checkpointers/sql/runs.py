@@ -161,7 +161,10 @@ class TableRuns(ABC):
         graphs = map(as_bytes, taking.graphs)
         values = (*graphs, clock.wall, clock.steady, *taking.dead, taking.limit)
         taken: list[RunRow] = []
-        for row in [_row(found) for found in self._run(text, values).fetchall()]:
+        found = self._run(text, values).fetchall()
+        if found:  # looked at again: the run before one of these may have ended between that time and this
+            clock = self.clock()
+        for row in map(_row, found):
             given = row._replace(
                 attempt=row.attempt + 1,
                 owner=taking.owner,

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from durable_graph import sleep
+from durable_graph.runs.queue import row_of
 from durable_graph.runs.worker import Worker
 from tests.backends import BACKENDS
 from tests.behaviour.queued import chain, given, note, on
@@ -38,7 +39,7 @@ def stand(graph, saver, *runs):
 
     async def meanwhile():
         for run in runs:
-            row = saver.with_runs(lambda rows, id=run: rows.find(id), reads=True)
+            row = saver.with_runs(row_of(run), reads=True)
             saver.with_runs(lambda rows, row=row: rows.beat([(row.no, row.attempt)], rows.clock(), -1))
         await graph.awork(until_idle=True, poll=0.02)
 
