@@ -33,7 +33,7 @@ export PG_BIN PGBOUNCER
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo agent-demo test test-all suite langchain langchain-here lint types bench format coverage clean
+.PHONY: help demo agent-demo test test-all suite langchain langchain-here lint types chaos bench format coverage clean
 
 define HELP
 make demo        triage a log with an agent graph that survives a crash   (LOG=path for your own log)
@@ -44,6 +44,7 @@ make langchain   the part of it that needs LangChain, which is installed in .ven
 make test-all    the same and the slow tests, on each of Python $(SUPPORTED) found here
 make lint        ruff, formatting, import floors
 make types       basedpyright on the packages, mypy on tests/typing
+make chaos       workers killed and frozen, the database restarted: 200 runs (ARGS="--seed 7 --backend sqlite")
 make bench       timings side by side with LangGraph and DBOS             (ARGS=... goes to the benchmark)
 make format      let ruff rewrite what it can
 make coverage    the whole suite with branch coverage; fails below the floor
@@ -153,6 +154,9 @@ types: $(DEV)
 	@$(THERE) $(ELSEWHERE)/.langchain-$(VERSION)
 	@$(BIN)/basedpyright --pythonpath $(ELSEWHERE)/bin/python
 	@$(BIN)/mypy --strict tests/typing
+
+chaos: $(DEV)
+	@$(BIN)/python -m tests.chaos $(ARGS)
 
 bench: $(DEV)
 	@$(BIN)/python tests/performance/bench.py $(ARGS)

@@ -213,13 +213,15 @@ def _threads(story):
         for point in points[1:]:
             if point.parent not in known:
                 yield f"thread {thread}: the parent {point.parent} of {point.id} is gone"
-        for before, after in pairwise(points):
-            was, now = parse_checkpoint_id(before.id), parse_checkpoint_id(after.id)
-            if not (was.lane == now.lane and was.seq < now.seq and was.epoch <= now.epoch):
-                yield f"thread {thread}: {after.id} cannot come after {before.id}"
-            if after.parent in known and after.parent != before.id:
-                yield f"thread {thread}: {after.id} follows {after.parent}, not {before.id}"
-            if after.step != before.step + 1:
-                yield f"thread {thread}: step {after.step} at {after.id} comes after step {before.step}"
+        yield from _line(thread, points, known)
 
 
+def _line(thread, points, known):
+    for before, after in pairwise(points):
+        was, now = parse_checkpoint_id(before.id), parse_checkpoint_id(after.id)
+        if not (was.lane == now.lane and was.seq < now.seq and was.epoch <= now.epoch):
+            yield f"thread {thread}: {after.id} cannot come after {before.id}"
+        if after.parent in known and after.parent != before.id:
+            yield f"thread {thread}: {after.id} follows {after.parent}, not {before.id}"
+        if after.step != before.step + 1:
+            yield f"thread {thread}: step {after.step} at {after.id} comes after step {before.step}"

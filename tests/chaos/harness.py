@@ -123,12 +123,12 @@ class Submitter(threading.Thread):
 
     def run(self):
         began = time.monotonic()
-        for place, (id, thread, number) in enumerate(self._wanted):
+        for place, (name, thread, number) in enumerate(self._wanted):
             time.sleep(max(0.0, began + self._span * place / len(self._wanted) - time.monotonic()))
             config = {"configurable": {"thread_id": thread}}
             while not self.over:
                 try:
-                    self._graph.submit(given(id, number), config, run_id=id, durability="sync")
+                    self._graph.submit(given(name, number), config, run_id=name, durability="sync")
                 except StorageError:
                     continue
                 except BaseException as error:  # noqa: BLE001 - the harness tells of it
@@ -138,7 +138,7 @@ class Submitter(threading.Thread):
 
 
 def wanted_runs(plan, rng):
-    """(id, thread, number) of each: some threads have one run, others several, whose order counts."""
+    """(name, thread, number) of each: some threads have one run, others several, whose order counts."""
     shared = [f"shared-{number}" for number in range(max(1, plan.runs // 20))]
     threads = [rng.choice(shared) if rng.random() < 0.4 else f"alone-{number}" for number in range(plan.runs)]
     return [(f"run-{number:03d}", thread, number) for number, thread in enumerate(threads)]
@@ -236,14 +236,14 @@ class Chaos:
             self.alive[self.workers.ask("start", self.url, 4, 0.1)] = time.monotonic()
 
     def _strike(self):
-        pid = self.rng.choice(sorted(self.alive, key=self.alive.__getitem__))
+        pid = self._victim()
         how = self.rng.random()
-        if how < 0.15 and not self.frozen:
+        if how < 0.2 and not self.frozen:
             self.frozen[pid] = time.monotonic() + LEASE * self.rng.uniform(0.9, 1.4)
             LEDGER.say("frozen", pid=pid)
             self.workers.ask("signal", pid, "SIGSTOP")
             self.summary.blows["frozen"] += 1
-        elif how < 0.25 and time.monotonic() - self.alive[pid] > 0.5:
+        elif how < 0.3 and time.monotonic() - self.alive[pid] > 0.5:
             del self.alive[pid]
             self.leaving[pid] = time.monotonic()
             self.workers.ask("signal", pid, "SIGTERM")
@@ -251,6 +251,13 @@ class Chaos:
         else:
             self._kill(pid)
             self._note_stored()
+
+    def _victim(self):
+        """Mostly one that carries runs: the others have little to lose."""
+        known = sorted(self.alive, key=self.alive.__getitem__)
+        busy = {run.owner for run in self._records() if run.status == "running"}
+        worth = [pid for pid in known if f"process {pid}" in busy]
+        return self.rng.choice(worth if worth and self.rng.random() < 0.8 else known)
 
     def _kill(self, pid):
         self.workers.ask("kill", pid)
@@ -326,15 +333,15 @@ class Chaos:
         records = {run.id: run for run in self._records()}
         self.summary.attempts = Counter(run.attempt for run in records.values())
         story = Story([], lines_of(self.folder / "ledger"))
-        for id, thread, number in self.wanted:
-            run = records.pop(id, None)
+        for name, thread, number in self.wanted:
+            run = records.pop(name, None)
             if run is None:
-                self.problems.append(f"run {id} was accepted, and is gone")
+                self.problems.append(f"run {name} was accepted, and is gone")
                 continue
-            state = self.graph.result(id, timeout=5) if run.status == "done" else None
+            state = self.graph.result(name, timeout=5) if run.status == "done" else None
             times = [0.0 if at is None else at.timestamp() for at in (run.started_at, run.ended_at)]
-            story.runs.append(Run(id, thread, number, run.status, state, run.checkpoint_id, *times, run.error))
-        self.problems += [f"run {id} was never submitted" for id in records]
+            story.runs.append(Run(name, thread, number, run.status, state, run.checkpoint_id, *times, run.error))
+        self.problems += [f"run {name} was never submitted" for name in records]
         for thread in self.saver.threads(limit=10 * self.plan.runs):
             history = self.graph.get_state_history({"configurable": {"thread_id": thread.key}})
             story.points[thread.key] = [_point(snapshot) for snapshot in history][::-1]

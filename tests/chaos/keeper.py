@@ -27,6 +27,7 @@ from tests.chaos.ledger import LEDGER
 LOADED = (checkpointers.postgres, checkpointers.sqlite)
 """Drivers that a worker then need not load."""
 BUILT = built()
+LOG = logging.getLogger("chaos")
 _LOOK = 0.1
 _STALL = 0.5
 
@@ -73,7 +74,7 @@ class Keeper:
             work(url, concurrency, poll)
             code = 0
         except BaseException:
-            logging.exception("the worker failed")
+            LOG.exception("the worker failed")
             raise
         finally:
             os._exit(code)
