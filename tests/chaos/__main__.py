@@ -39,8 +39,10 @@ def main():
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--short", action="store_true", help="what the test suite runs")
     parser.add_argument("--folder", default=None, help="where everything is left; else a new one")
-    for name, kind in (("workers", int), ("runs", int), ("span", float), ("every", float), ("limit", float)):
-        parser.add_argument(f"--{name}", type=kind, default=None)
+    for name in ("workers", "runs"):
+        parser.add_argument(f"--{name}", type=int, default=None)
+    for name in ("span", "every", "freezes", "limit"):
+        parser.add_argument(f"--{name}", type=float, default=None)
     given = vars(parser.parse_args())
     backend, seed, folder, short = (given.pop(name) for name in ("backend", "seed", "folder", "short"))
     seed = random.SystemRandom().randrange(10**6) if seed is None else seed

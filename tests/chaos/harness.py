@@ -34,7 +34,8 @@ class Plan(NamedTuple):
     """What is to happen.
 
     span: seconds over which the runs are submitted.   every: about how many seconds lie between two blows at workers.
-    restarts: how the database server is stopped, each time.   limit: seconds after which all of it is given up.
+    freezes: the share of blows after which a worker stands still for about a lease; the others kill, a few only ask it
+    to stop.   restarts: how the database server is stopped, each time.   limit: seconds after which all is given up.
     """
 
     backend: str
@@ -43,8 +44,9 @@ class Plan(NamedTuple):
     runs: int = 24
     span: float = 4.0
     every: float = 0.7
+    freezes: float = 0.2
     restarts: tuple[str, ...] = ("SIGQUIT",)
-    limit: float = 50.0
+    limit: float = 90.0
 
 
 SHORT = Plan("sqlite", 1)
@@ -238,12 +240,12 @@ class Chaos:
     def _strike(self):
         pid = self._victim()
         how = self.rng.random()
-        if how < 0.2 and not self.frozen:
+        if how < self.plan.freezes and pid not in self.frozen and len(self.frozen) < self.plan.workers / 2:
             self.frozen[pid] = time.monotonic() + LEASE * self.rng.uniform(0.9, 1.4)
             LEDGER.say("frozen", pid=pid)
             self.workers.ask("signal", pid, "SIGSTOP")
             self.summary.blows["frozen"] += 1
-        elif how < 0.3 and time.monotonic() - self.alive[pid] > 0.5:
+        elif how < self.plan.freezes + 0.1 and time.monotonic() - self.alive[pid] > 0.5:
             del self.alive[pid]
             self.leaving[pid] = time.monotonic()
             self.workers.ask("signal", pid, "SIGTERM")

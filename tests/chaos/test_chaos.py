@@ -11,7 +11,7 @@ from tests.chaos.harness import SHORT, Chaos
 
 pytestmark = [
     pytest.mark.crash,
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(150),
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX processes"),
 ]
 
