@@ -258,7 +258,8 @@ class Worker:
                 raise
             await self._settle(row, outcome, active)
         finally:
-            _ = self._active.pop(row.no, None)
+            if self._active.get(row.no) is active:  # else this worker has taken the run again meanwhile
+                del self._active[row.no]
 
     async def _settle(self, row: RunRow, outcome: Ending | Parking, active: _Active) -> None:
         while True:

@@ -34,13 +34,17 @@ class Standing:
         return await self._graph.ainvoke(*args, **options)
 
 
-def stand(graph, saver, *runs):
+def expire(saver, run):
+    """The worker that has the run gave no sign of life for a lease."""
+    row = saver.with_runs(row_of(run), reads=True)
+    saver.with_runs(lambda rows: rows.beat([(row.no, row.attempt)], rows.clock(), -1))
+
+
+def stand(graph, saver, run):
     """A worker begins, and stands still; its lease ends, and another one does all there is to do."""
 
     async def meanwhile():
-        for run in runs:
-            row = saver.with_runs(row_of(run), reads=True)
-            saver.with_runs(lambda rows, row=row: rows.beat([(row.no, row.attempt)], rows.clock(), -1))
+        expire(saver, run)
         await graph.awork(until_idle=True, poll=0.02)
 
     worker = Worker([Standing(graph, meanwhile)], saver, concurrency=1, poll=0.02, until_idle=True, control=None)
@@ -99,3 +103,35 @@ def test_it_may_finish_what_the_thread_has_before_it_brings_its_input(saver):
     graph.submit(given("new"), on("t"), run_id="1", on_unfinished="finish")
     assert graph.work(until_idle=True, poll=0.02) == 1
     assert graph.result("1")["log"] == ["left", "a", "new", "a"]
+
+
+def test_a_worker_that_takes_its_own_run_again_cares_for_it_after_it_let_go_of_the_first_time(saver, caplog):
+    """It gives signs of life, and hears that the run is cancelled."""
+
+    async def main():
+        inside, go = asyncio.Event(), asyncio.Event()
+
+        async def a(state):
+            inside.set()
+            await go.wait()
+            return {"log": ["a"]}
+
+        async def meanwhile():
+            expire(saver, "1")
+            await inside.wait()
+
+        graph = chain(saver, a, note("b"))
+        graph.submit(given("one"), on("t"), run_id="1")
+        worker = Worker([Standing(graph, meanwhile)], saver, concurrency=2, poll=0.02, until_idle=True, control=None)
+        working = asyncio.create_task(worker.work())
+        while "run '1' of thread 't' was taken over by another worker" not in caplog.text:  # noqa: ASYNC110 - a log tells nobody
+            await asyncio.sleep(0.01)
+        await graph.acancel("1")
+        await asyncio.sleep(1.2)  # longer than it takes to hear of it
+        go.set()
+        await working
+        return await graph.aget_state(on("t")), await graph.aget_run("1")
+
+    state, run = asyncio.run(main())
+    assert state.values["log"] == ["one", "a"]
+    assert (run.status, run.attempt) == ("cancelled", 2)
