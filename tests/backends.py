@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from tests import postgres_server
 
-TABLES = ("thread", "lane", "record", "lease", "item", "cache")
+TABLES = ("thread", "lane", "record", "lease", "item", "cache", "run", "event", "awaited", "schedule")
 
 
 class Backend(ABC):
@@ -44,7 +44,7 @@ class Backend(ABC):
 
     def tables(self):
         """All that is stored, table by table."""
-        return {name: self.select(f"SELECT * FROM {name} ORDER BY 1, 2, 3, 4") for name in TABLES}
+        return {name: sorted(self.select(f"SELECT * FROM {name}"), key=repr) for name in TABLES}
 
     def close(self):
         while self.opened:

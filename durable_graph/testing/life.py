@@ -22,6 +22,7 @@ from durable_graph.records import BASE, MAIN, RowRange
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from durable_graph.persistence.run_rows import RunRows
     from durable_graph.records import Beat, Claim, ClaimRequest, CommitItem, LoadedThread, Outcome, Row, ThreadInfo
 
 __all__ = ["EVERYTHING", "LIFE", "WRITES", "Crashed", "Life", "WatchedCheckpointer", "kill_this_process"]
@@ -221,6 +222,23 @@ class WatchedCheckpointer(Checkpointer):
                 self._keep(key, item.rows, f"commit {nth}")
         self._life.after("commit", nth)
         return outcomes
+
+    @override
+    def with_runs(self, work: Callable[[RunRows], T], *, reads: bool = False) -> T:
+        """No point to crash at: workers look at the queue by the clock, so no two sweeps would count alike."""
+        self._life.check()
+        return self._inner.with_runs(work, reads=reads)
+
+    @override
+    async def awith_runs(self, work: Callable[[RunRows], T], *, reads: bool = False) -> T:
+        self._life.check()
+        return await self._inner.awith_runs(work, reads=reads)
+
+    @override
+    def listen(self, heard: Callable[[], object], over: Callable[[], bool]) -> None:
+        """Until `over()`, or until this life is."""
+        self._life.check()
+        self._inner.listen(heard, lambda: self._life.dead or over())
 
     @override
     async def aload(

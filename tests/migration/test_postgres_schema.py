@@ -1,5 +1,7 @@
 """The schema on Postgres is written down in several places; these tests hold them together."""
 
+from functools import partial
+
 import psycopg
 import pytest
 import sqlalchemy as sa
@@ -11,6 +13,7 @@ from checkpointers.sql import migrate, tables
 from checkpointers.sql import postgres_statements as sql
 from durable_graph.testing.conformance.acting import start, step
 from tests import postgres_server
+from tests.migration.conftest import OLDER
 
 COLUMNS = """
 SELECT c.relname, a.attname, a.attnum, format_type(a.atttypid, a.atttypmod), a.attnotnull,
@@ -54,9 +57,9 @@ def created_by_alembic(schema, revision="head"):
     made.dispose()
 
 
-def upgraded_by_the_library(schema):
-    created_by_alembic(schema, "0001")
-    PostgresSaver(postgres_server.dsn(), schema=schema).setup()
+def upgraded_by_the_library(schema, revision="0001"):
+    created_by_alembic(schema, revision)
+    created_by_the_library(schema)
 
 
 def described(schema):
@@ -64,7 +67,14 @@ def described(schema):
     return [postgres_server.run(text, {"schema": schema}) for text in (COLUMNS, CONSTRAINTS, INDEXES)]
 
 
-@pytest.mark.parametrize("other", [created_by_sqlalchemy, created_by_alembic, upgraded_by_the_library])
+@pytest.mark.parametrize(
+    "other",
+    [
+        created_by_sqlalchemy,
+        created_by_alembic,
+        *(pytest.param(partial(upgraded_by_the_library, revision=one), id=f"upgraded_from_{one}") for one in OLDER),
+    ],
+)
 def test_a_fresh_schema_is_what_sqlalchemy_and_alembic_make(schema, other):
     created_by_the_library(schema)
     columns, constraints, indexes = described(schema)

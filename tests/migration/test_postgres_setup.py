@@ -6,11 +6,12 @@ import psycopg
 import pytest
 
 from checkpointers import PostgresSaver
-from checkpointers.sql import migrate
+from checkpointers.sql import migrate, tables
 from durable_graph.errors import CorruptDataError, NewerDatabaseError
 from durable_graph.testing.conformance.acting import start
 from tests import postgres_server
 from tests.conformance.processes import python, result
+from tests.migration.conftest import HEAD
 from tests.migration.test_postgres_schema import created_by_alembic, described
 from tests.migration.test_setup import started_together
 
@@ -72,7 +73,7 @@ def test_setup_inside_a_schema_with_tables_of_others_leaves_them_alone(schema):
     assert sql(f"SELECT name FROM {schema}.customer") == [("Ada",)]
 
 
-@pytest.mark.parametrize("table", ["thread", "lane", "record", "item", "vector", "cache", "durable_graph_version"])
+@pytest.mark.parametrize("table", sorted(tables.METADATA.tables))
 def test_somebody_elses_tables_of_our_names_are_left_alone(schema, table):
     sql(f"CREATE SCHEMA {schema}")
     sql(f"CREATE TABLE {schema}.{table} (version_num TEXT, title TEXT)")
@@ -124,7 +125,7 @@ def test_a_newer_database_is_refused_by_every_verb_and_left_untouched(schema):
     before = described(schema), sql(f"SELECT * FROM {schema}.thread")
     saver = opened(schema)
     for verb in (saver.setup, lambda: saver.load("thread"), lambda: start(saver, key="new"), lambda: saver.read(1, [])):
-        with pytest.raises(NewerDatabaseError, match=r"9001.*0003"):
+        with pytest.raises(NewerDatabaseError, match=rf"9001.*{HEAD}"):
             verb()
     assert (described(schema), sql(f"SELECT * FROM {schema}.thread")) == before
 
@@ -191,7 +192,7 @@ def test_an_upgrade_that_fails_leaves_nothing_behind_and_may_be_tried_again(sche
     with pytest.raises(CorruptDataError, match="nowhere"):
         opened(schema).setup()
     assert described(schema) == before
-    assert sql(f"SELECT version_num FROM {schema}.durable_graph_version") == [("0003",)]
+    assert sql(f"SELECT version_num FROM {schema}.durable_graph_version") == [(HEAD,)]
     later_version()
     with opened(schema) as saver:
         assert saver.load("thread") is not None
@@ -214,7 +215,7 @@ def test_processes_that_start_together_upgrade_once(schema):
     sql(f"INSERT INTO {schema}.thread (key, epoch, owner, status) VALUES ('t', 7, NULL, 'done')")
     children = [python(UPGRADE_TOGETHER, postgres_server.dsn(), schema) for _ in range(4)]
     assert started_together(children) == ["t"] * 4
-    assert sql(f"SELECT version_num FROM {schema}.durable_graph_version") == [("0003",)]
+    assert sql(f"SELECT version_num FROM {schema}.durable_graph_version") == [(HEAD,)]
 
 
 def test_who_looks_in_the_midst_of_an_upgrade_takes_it_for_no_foreign_database(schema, monkeypatch):

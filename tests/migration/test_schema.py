@@ -27,13 +27,13 @@ def created_by_sqlalchemy(path):
     made.dispose()
 
 
-def created_by_alembic(path):
+def created_by_alembic(path, revision="head"):
     config = Config()
     config.set_main_option("script_location", migrate.revisions())
     made = engine(path)
     with made.begin() as connection:
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        command.upgrade(config, revision)
     made.dispose()
 
 
@@ -71,9 +71,11 @@ def test_a_fresh_database_is_what_sqlalchemy_and_alembic_make(tmp_path, other):
     other(tmp_path / "other.db")
     shapes, texts = described(tmp_path / "library.db")
     assert (shapes, texts) == described(tmp_path / "other.db")
-    assert set(shapes) == {"thread", "lane", "lease", "record", "item", "vector", "cache", "durable_graph_version"}
+    assert set(shapes) == set(tables.METADATA.tables)
     assert "AUTOINCREMENT" in texts["thread"]
     assert texts["record_base"].endswith("WHERE part = 0 AND kind = 1")
+    assert "AUTOINCREMENT" in texts["run"]
+    assert texts["run_open"].endswith("WHERE ended IS NULL")
     assert texts["item_expires"].endswith("WHERE expires IS NOT NULL")
     assert texts["cache_expires"].endswith("WHERE expires IS NOT NULL")
 

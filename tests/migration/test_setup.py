@@ -5,15 +5,14 @@ import sys
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
 
 from checkpointers import SqliteSaver
-from checkpointers.sql import migrate
+from checkpointers.sql import migrate, tables
 from durable_graph.errors import CorruptDataError, DatabaseUnavailableError, NewerDatabaseError
 from durable_graph.testing.conformance.acting import start
 from tests.conformance.processes import python, result
+from tests.migration.conftest import HEAD, NEXT, OLDER
+from tests.migration.test_schema import created_by_alembic, created_by_the_library, described
 
 
 def sql(path, text):
@@ -82,7 +81,7 @@ def test_a_foreign_database_is_shared(tmp_path):
     assert sql(tmp_path / "app.db", "SELECT count(*) FROM thread") == [(1,)]
 
 
-@pytest.mark.parametrize("table", ["thread", "lane", "record", "item", "vector", "cache", "durable_graph_version"])
+@pytest.mark.parametrize("table", sorted(tables.METADATA.tables))
 def test_somebody_elses_tables_of_our_names_are_left_alone(tmp_path, table):
     file = tmp_path / "app.db"
     sql(file, f"CREATE TABLE {table} (version_num TEXT, title TEXT)")
@@ -109,7 +108,7 @@ def test_a_newer_database_is_refused_by_every_verb_and_left_untouched(tmp_path):
     before = file.read_bytes()
     saver = SqliteSaver(file)
     for verb in (saver.setup, lambda: saver.load("thread"), lambda: start(saver, key="new"), lambda: saver.read(1, [])):
-        with pytest.raises(NewerDatabaseError, match=r"9001.*0003"):
+        with pytest.raises(NewerDatabaseError, match=rf"9001.*{HEAD}"):
             verb()
     assert file.read_bytes() == before
 
@@ -129,36 +128,26 @@ def test_an_older_database_is_upgraded_by_its_first_use(tmp_path, later_version)
     with SqliteSaver(file) as saver:
         assert saver.load("thread").thread.epoch == claim.epoch
         start(saver, key="new")
-    assert sql(file, "SELECT version_num FROM durable_graph_version") == [("0004",)]
+    assert sql(file, "SELECT version_num FROM durable_graph_version") == [(NEXT,)]
     assert sql(file, "SELECT expires FROM thread") == [(None,), (None,)]
 
 
-def first_version(file):
-    """A database as the first version of this library made it: by its revision."""
-    config = Config()
-    config.set_main_option("script_location", migrate.revisions())
-    made = sa.create_engine(f"sqlite:///{file}")
-    with made.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
-    made.dispose()
-
-
-def test_a_database_of_the_first_version_gets_the_tables_of_stores_and_caches(tmp_path):
+@pytest.mark.parametrize("revision", OLDER)
+def test_a_database_of_an_older_version_gets_the_tables_that_came_since(tmp_path, revision):
     file = tmp_path / "runs.db"
-    first_version(file)
+    created_by_alembic(file, revision)
     key = "INSERT INTO thread (key, epoch, owner, status) VALUES (CAST('t' AS BLOB), 7, NULL, 'done')"
     sql(file, key)
     with SqliteSaver(file) as saver:
         assert saver.load("t").thread.epoch == 7
-    tables = {name for (name,) in sql(file, "SELECT name FROM sqlite_master WHERE type = 'table'")}
-    assert {"item", "vector", "cache"} <= tables
-    assert sql(file, "SELECT version_num FROM durable_graph_version") == [(migrate.HEAD,)]
+    created_by_the_library(tmp_path / "fresh.db")
+    assert described(file) == described(tmp_path / "fresh.db")
+    assert sql(file, "SELECT version_num FROM durable_graph_version") == [(HEAD,)]
 
 
 def test_a_users_own_table_in_the_way_of_the_upgrade_is_left_alone(tmp_path):
     file = tmp_path / "app.db"
-    first_version(file)
+    created_by_alembic(file, "0001")
     sql(file, "CREATE TABLE item (name TEXT)")
     with pytest.raises(CorruptDataError, match="item"):
         SqliteSaver(file).setup()
@@ -191,7 +180,7 @@ UPGRADE_TOGETHER = """
 import sys
 from checkpointers import SqliteSaver
 from checkpointers.sql import migrate
-migrate.HEAD = "0004"
+migrate.HEAD = sys.argv[3]
 migrate.revisions = lambda: sys.argv[2]
 import alembic.command
 print("ready", flush=True)
@@ -204,7 +193,7 @@ def test_processes_that_start_together_upgrade_once(tmp_path, later_version):
     with SqliteSaver(tmp_path / "runs.db") as saver:
         start(saver)
     later_version()
-    children = [python(UPGRADE_TOGETHER, tmp_path / "runs.db", migrate.revisions()) for _ in range(4)]
+    children = [python(UPGRADE_TOGETHER, tmp_path / "runs.db", migrate.revisions(), NEXT) for _ in range(4)]
     assert started_together(children) == ["thread"] * 4
 
 
