@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from durable_graph.persistence.run_rows import Clock, RunRow, ScheduleRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from durable_graph.persistence.run_rows import EventKey, RunFilter, Taking
     from durable_graph.records import ThreadInfo
@@ -155,7 +155,7 @@ class MemoryRuns:
             return False
         self._set(self._tables.runs, row.no, row)
         if row.ended is not None:
-            left = [no for no in self._tables.open[row.thread] if no != row.no]
+            left = [no for no in self._tables.open.get(row.thread, ()) if no != row.no]
             self._set(self._tables.open, row.thread, left)
             if not left:
                 self._drop(self._tables.open, row.thread)
@@ -165,18 +165,16 @@ class MemoryRuns:
         """Signs of life."""
         found: list[tuple[int, bool]] = []
         for no, attempt in runs:
-            row = self._tables.runs[no]
-            if row.attempt == attempt and row.status == "running":
+            row = self._tables.runs.get(no)
+            if row is not None and row.attempt == attempt and row.status == "running":
                 self._set(self._tables.runs, no, row._replace(beat=clock.steady, expires=clock.steady + lease))
                 found.append((no, bool(row.stop)))
         return found
 
-    def _wake(self, rows: Iterable[RunRow], clock: Clock) -> int:
-        count = 0
+    def _wake(self, rows: Sequence[RunRow], clock: Clock) -> int:
         for row in rows:
-            self._set(self._tables.runs, row.no, row._replace(due=clock.wall, epoch=None))
-            count += 1
-        return count
+            self._set(self._tables.runs, row.no, row._replace(due=clock.wall))
+        return len(rows)
 
     def wake_moved(self, clock: Clock) -> int:
         """Make due the waiting runs whose thread moved on."""
@@ -187,7 +185,7 @@ class MemoryRuns:
             thread = self._thread(row.thread)
             return thread is not None and thread.epoch != row.epoch and thread.owner is None
 
-        return self._wake([row for row in self._unended() if moved(row)], clock)
+        return self._wake([row._replace(epoch=None) for row in self._unended() if moved(row)], clock)
 
     def stopped(self, owner: str) -> list[int]:
         """The runs of a worker that somebody cancelled."""

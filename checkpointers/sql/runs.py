@@ -157,7 +157,7 @@ class TableRuns(ABC):
 
     def take(self, taking: Taking, clock: Clock) -> list[RunRow]:
         """Give runs to a worker."""
-        text = DUE.format(graphs=_marks(taking.graphs), dead=_marks(taking.dead) or "NULL") + self.alone
+        text = DUE.format(graphs=_marks(taking.graphs), dead=_marks(taking.dead)) + self.alone
         graphs = map(as_bytes, taking.graphs)
         values = (*graphs, clock.wall, clock.steady, *taking.dead, taking.limit)
         taken: list[RunRow] = []
@@ -216,7 +216,7 @@ class TableRuns(ABC):
     def await_events(self, no: int, events: Collection[EventKey]) -> None:
         """A run waits for these events, and for none before."""
         _ = self._run(FORGET_AWAITED, (no,))
-        for event in events:
+        for event in dict.fromkeys(events):  # two nodes may wait for the same one
             _ = self._run(AWAIT, (*map(as_bytes, event), no))
 
     def wake_awaiting(self, event: EventKey, clock: Clock) -> int:
@@ -249,7 +249,8 @@ def wall() -> int:
 
 
 def _marks(values: Sequence[str]) -> str:
-    return ", ".join("?" * len(values))
+    """Parameters for these values; for none something that equals nothing."""
+    return ", ".join("?" * len(values)) or "NULL"
 
 
 def _written(row: RunRow, names: Sequence[str]) -> tuple[Any, ...]:
