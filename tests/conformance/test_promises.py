@@ -11,7 +11,7 @@ from durable_graph.errors import InvalidConfigError
 from durable_graph.testing import conformance
 from durable_graph.testing.conformance.promise import promise
 from durable_graph.testing.life import Life, WatchedCheckpointer
-from tests.conformance import broken_writers  # noqa: F401 - registers what it breaks
+from tests.conformance import broken_runs, broken_writers  # noqa: F401 - they register what they break
 from tests.conformance.broken import BROKEN, OnDisk, Sound
 from tests.conformance.broken_leases import Leased
 from tests.postgres_server import open_postgres
@@ -30,11 +30,11 @@ def watched(folder):
 
 
 OURS = (
-    conformance.Backend("memory", {"survives_fork", "lists_threads"}),
+    conformance.Backend("memory", {"survives_fork", "lists_threads", "runs"}),
     conformance.Backend(sqlite_file, conformance.CAPABILITIES),
     conformance.Backend(open_postgres, conformance.CAPABILITIES, name="postgres"),
-    conformance.Backend(sqlite_in_memory, {"survives_fork", "leases", "lists_threads"}),
-    conformance.Backend(watched, {"survives_fork", "lists_threads"}),
+    conformance.Backend(sqlite_in_memory, {"survives_fork", "leases", "lists_threads", "runs"}),
+    conformance.Backend(watched, {"survives_fork", "lists_threads", "runs"}),
 )
 
 

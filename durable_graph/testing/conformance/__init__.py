@@ -17,7 +17,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from durable_graph.testing.conformance import claims, commits, leases, outlasting, races, reading, sharing
+from durable_graph.testing.conformance import (
+    claims,
+    commits,
+    happenings,
+    leases,
+    outlasting,
+    races,
+    reading,
+    runs,
+    sharing,
+    taking,
+)
 from durable_graph.testing.conformance.acting import ASYNC, FACES, SYNC, Face
 from durable_graph.testing.conformance.promise import CAPABILITIES, PROMISES, Backend, Promise
 
@@ -40,13 +51,16 @@ __all__ = [
     "check",
     "claims",
     "commits",
+    "happenings",
     "leases",
     "outlasting",
     "parametrize",
     "promises",
     "races",
     "reading",
+    "runs",
     "sharing",
+    "taking",
 ]
 
 

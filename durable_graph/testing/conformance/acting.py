@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from durable_graph.persistence.checkpointer import Checkpointer
+    from durable_graph.persistence.run_rows import RunRows
     from durable_graph.records import LoadedThread, RowRange, ThreadInfo
 
 __all__ = [
@@ -50,7 +51,7 @@ FIRST_ROW: Final = Row(1, MAIN, 1, BASE, b"base")
 
 
 class Face(Protocol):
-    """The reading verbs, sync or async, under one set of names."""
+    """The verbs that both faces have, sync or async, under one set of names."""
 
     @property
     def name(self) -> str:
@@ -69,9 +70,13 @@ class Face(Protocol):
         """As `Checkpointer.threads`."""
         ...
 
+    def with_runs(self, checkpointer: Checkpointer, work: Callable[[RunRows], T], *, reads: bool = False) -> T:
+        """As `Checkpointer.with_runs`."""
+        ...
+
 
 class Sync:
-    """Calls `load`, `read` and `threads`."""
+    """Calls the verbs."""
 
     name = "sync"
 
@@ -87,9 +92,13 @@ class Sync:
         """As `Checkpointer.threads`."""
         return checkpointer.threads(**options)
 
+    def with_runs(self, checkpointer: Checkpointer, work: Callable[[RunRows], T], *, reads: bool = False) -> T:
+        """As `Checkpointer.with_runs`."""
+        return checkpointer.with_runs(work, reads=reads)
+
 
 class Async:
-    """Calls `aload`, `aread` and `athreads`, each in an event loop of its own."""
+    """Calls the async verbs, each in an event loop of its own."""
 
     name = "async"
 
@@ -104,6 +113,10 @@ class Async:
     def threads(self, checkpointer: Checkpointer, **options: int) -> list[ThreadInfo]:
         """As `Checkpointer.threads`."""
         return asyncio.run(checkpointer.athreads(**options))
+
+    def with_runs(self, checkpointer: Checkpointer, work: Callable[[RunRows], T], *, reads: bool = False) -> T:
+        """As `Checkpointer.with_runs`."""
+        return asyncio.run(checkpointer.awith_runs(work, reads=reads))
 
 
 SYNC: Final = Sync()

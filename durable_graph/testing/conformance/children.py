@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from durable_graph.records import Claim
+from durable_graph.runs.queue import emitting
 from durable_graph.testing.backends import open_backend
 from durable_graph.testing.conformance.acting import SYNC, seqs, start, step, take_over, write_until_stale
+from durable_graph.testing.conformance.queued import adding_one, take_until_empty
 from durable_graph.testing.life import kill_this_process
 
 if TYPE_CHECKING:
     from durable_graph.persistence.checkpointer import Checkpointer
 
-__all__ = ["claim", "fork", "write", "zombie"]
+__all__ = ["claim", "count", "emit", "fork", "take", "write", "zombie"]
 
 _opened: dict[tuple[str, str], Checkpointer] = {}
 
@@ -44,6 +46,21 @@ def write(opener: str, folder: str, key: str, count: int, *, kill: bool = False)
 def zombie(opener: str, folder: str, no: int, epoch: int) -> int:
     """Write to a thread until somebody else has it; the newest seq that was acknowledged."""
     return write_until_stale(_open(opener, folder), Claim(no, epoch), newest=1)
+
+
+def count(opener: str, folder: str, id: str, times: int) -> int:
+    """Count in the report of a run; how many changes were accepted."""
+    return sum(_open(opener, folder).with_runs(adding_one(id)) for _ in range(times))
+
+
+def take(opener: str, folder: str, owner: str) -> list[str]:
+    """Take runs until none is left; their ids."""
+    return take_until_empty(_open(opener, folder), owner, 2)
+
+
+def emit(opener: str, folder: str, name: str) -> bool:
+    """Emit an event; whether it is new."""
+    return _open(opener, folder).with_runs(emitting((name, ""), b"data"))
 
 
 def fork(opener: str, folder: str) -> dict[str, int]:

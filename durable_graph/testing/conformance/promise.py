@@ -27,6 +27,7 @@ CAPABILITIES: Final = {
     "many_processes": "several processes use the same data at once",
     "leases": "it notes signs of life of who has a claim, and tells how old they are",
     "lists_threads": "it can tell which threads it holds",
+    "runs": "it keeps queued runs, events that runs wait for, and schedules",
     "survives_fork": "one object can be used on both sides of os.fork()",
 }
 """What not every backend offers, by name."""
