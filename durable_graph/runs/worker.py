@@ -289,7 +289,7 @@ class Worker:
             return await self._run(row, report, control)
         except GraphDrained:
             return Ending("cancelled", report) if control.drain_reason == "cancelled" else _put_back(row, 0)
-        except Exception as error:  # noqa: BLE001 - whatever a node raised is what became of the run
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a node raised is what became of the run
             if isinstance(error, _PASSING) and not getattr(error, "own", False):
                 _log.warning("run %r is put off: %s", row.id, error)
                 return _put_back(row, _PAUSE)

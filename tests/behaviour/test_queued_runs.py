@@ -1,5 +1,6 @@
 """Submitted runs: accepted at once, carried by a worker, in order, each to one end."""
 
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -170,6 +171,13 @@ def test_a_run_that_fails_says_why_and_leaves_its_thread(backend, face):
     assert failed.value.run.status == "failed"
     mended = chain(backend.reopen(), note("a"), lambda state: {"log": ["mended"]}, name="chain")
     assert face.get_state(mended, on("t")).next == ("boom",)
+
+
+def test_a_node_that_wants_to_end_the_process_ends_its_run(backend, face):
+    graph = chain(backend.make(), lambda state: sys.exit("enough"))
+    run, other = face.call(graph, "submit", given("in")), face.call(graph, "submit", given("in"))
+    assert worked(face, graph) == 2
+    assert {face.call(graph, "get_run", one).error for one in (run, other)} == {"SystemExit: enough"}
 
 
 def test_after_a_failed_run_new_input_is_refused_unless_the_run_says_what_to_do(backend, face):
