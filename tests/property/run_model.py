@@ -94,7 +94,7 @@ class Model:
         run = next(iter(self.open_runs(thread)), None)
         if run is None or run.graph != graph or not run.attempt:
             return None
-        if run.answers.keys() & answers.keys():
+        if any(run.answers.get(one, answer) != answer for one, answer in answers.items()):
             raise UnknownInterruptError(run.id)
         run.answers |= answers
         if run.status != "running":
