@@ -183,9 +183,9 @@ def drop(schema):
 
 
 @contextmanager
-def own(*, port=0, **settings):
-    """A server of a test's own, which it may stop and start."""
-    folder = Path(tempfile.mkdtemp(prefix="durable_graph-postgres-"))
+def own(*, port=0, under=None, **settings):
+    """A server of a test's own, which it may stop and start. `under`: the folder for its data."""
+    folder = Path(tempfile.mkdtemp(prefix="durable_graph-postgres-", dir=under))
     folder.chmod(0o755)  # the server's user must enter it
     server = Server(folder, port=port)
     server.settings |= settings

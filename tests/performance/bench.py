@@ -4,8 +4,9 @@
 
 Each peer gets an environment of its own (.venv-langgraph-*, .venv-dbos-*, made on first use). Figures are microseconds
 per unit (of agents: per superstep), medians over all rounds; "times" says how many times faster durable_graph is, or
-how many times smaller. SQLite runs on a disk and, where there is /dev/shm, in memory ("tmpfs": engine and driver,
-without the disk). On a disk the time is what a caller waits; elsewhere it is CPU time, all OS threads together.
+how many times smaller. Of many threads at once they are units per second, and the commits of one run. SQLite runs on a
+disk and, where there is /dev/shm, in memory ("tmpfs": engine and driver, without the disk); Postgres is a server of its
+own whose data is on a disk. With a disk the time is what a caller waits; elsewhere it is CPU time of all OS threads.
 """
 
 import argparse
@@ -15,12 +16,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
+import postgres_server
 from cells import CELLS
 
 HERE = Path(__file__).resolve().parent
@@ -28,7 +32,14 @@ ROOT = HERE.parent.parent
 PEERS = {
     "langgraph": (
         "LangGraph",
-        {"langgraph": "1.2.24", "langgraph-checkpoint-sqlite": "3.1.2", "langchain": "1.5.2"},
+        {
+            "langgraph": "1.2.24",
+            "langgraph-checkpoint-sqlite": "3.1.2",
+            "langgraph-checkpoint-postgres": "3.2.0",
+            "psycopg-binary": "3.3.9",
+            "psycopg-pool": "3.3.3",
+            "langchain": "1.5.2",
+        },
     ),
     "dbos": ("DBOS", {"dbos": "3.4.0"}),
 }
@@ -39,6 +50,9 @@ IMPORTS = {
     "dbos": "from dbos import DBOS",
 }
 TMPFS = Path("/dev/shm")  # noqa: S108 - not a place for secrets: a file system without a disk
+DISK = Path("/var/tmp")  # noqa: S108 - likewise: what is kept over a restart, and any user may enter
+SAFE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "shared_buffers": "128MB"}
+"""What keeps a commit through a power cut: Postgres as it comes."""
 LINE = "{:<44} {:<6} {:<13} {:<6} {:>10} {:>10} {:<10} {:>7}  {}"
 
 
@@ -64,7 +78,7 @@ class Worker:
         answer = self.process.stdout.readline()
         if not answer:
             raise SystemExit(f"error: the worker failed (see above) at {cell}")
-        return json.loads(answer)["value"]
+        return json.loads(answer)
 
     def close(self):
         self.process.stdin.close()
@@ -102,16 +116,20 @@ def version_of(name):
 
 
 def measured(pythons, cells, rounds):
-    """{name: {number of the cell: values}}: one value for each repeat of each round, engines taking turns."""
+    """{name: {number of the cell: answers}}: one answer for each repeat of each round, engines taking turns."""
     found = {name: {number: [] for number in range(len(cells))} for name in (*pythons, "bare")}
-    # On the disk of the checkout, under a name that git ignores.
-    with tempfile.TemporaryDirectory(dir=ROOT, prefix=".venv-bench-") as disk:
+    with ExitStack() as stack:
+        # On the disk of the checkout, under a name that git ignores.
+        disk = stack.enter_context(tempfile.TemporaryDirectory(dir=ROOT, prefix=".venv-bench-"))
+        places = {"sqlite tmpfs": str(TMPFS)}
+        if any(cell.store == "postgres" for cell in cells):
+            under = DISK if DISK.is_dir() else None
+            places["postgres"] = stack.enter_context(postgres_server.own(under=under, **SAFE)).dsn
         for turn in range(rounds):
             workers = {name: Worker(python, name) for name, python in pythons.items()}
             for number, cell in enumerate(cells):
                 show(f"round {turn + 1} of {rounds}: {cell.title}, {cell.store}")
-                folder = str(TMPFS) if cell.store == "sqlite tmpfs" else disk
-                asked = {**asdict(cell), "folder": folder}
+                asked = {**asdict(cell), "folder": places.get(cell.store, disk)}
                 turns = [(name, workers[name], asked) for name in ("durable_graph", cell.peer) if name in workers]
                 if cell.bare is not None:
                     turns.append(("bare", workers["durable_graph"], {**asked, "workload": "bare"}))
@@ -157,13 +175,34 @@ def show(progress):
         print(f"\r\033[K{progress}", end="", file=sys.stderr, flush=True)
 
 
+def times_of(cell, ours, theirs):
+    """How many times better ours is."""
+    return ours / theirs if cell.rate else theirs / ours
+
+
+def figure(cell, answers):
+    """What is shown of all values of an engine; None where there are none."""
+    if not answers:
+        return None
+    value = statistics.median(answer["value"] for answer in answers)
+    return cell.n / value if cell.rate else value * 1e6 / cell.n if cell.unit == "us" else value
+
+
+def commits_of(answers):
+    """The commits of one run, as a text; empty where they were not counted."""
+    counts = [answer["commits"] for answer in answers if answer["commits"] is not None]
+    return f"{statistics.median(counts):.0f}" if counts else ""
+
+
 def verdict(cell, ours, theirs, bare):
     """The goals of a cell, each with what became of it."""
     goals = []
+    if cell.per_second is not None:
+        goals.append((f">= {cell.per_second:g}/s", ours >= cell.per_second))
     if cell.us is not None:
         goals.append((f"<= {cell.us:g} us", ours <= cell.us))
     if cell.times is not None and theirs is not None:
-        goals.append((f">= {cell.times:g}x", theirs / ours >= cell.times))
+        goals.append((f">= {cell.times:g}x", times_of(cell, ours, theirs) >= cell.times))
     if cell.bare is not None:
         goals.append((f"<= {cell.bare:g}x the insert ({ours / bare:.2f}x)", ours <= cell.bare * bare))
     if cell.ends is not None:
@@ -176,15 +215,16 @@ def verdict(cell, ours, theirs, bare):
 def report(cells, found):
     print(LINE.format("", "face", "store", "dur.", "ours", "theirs", "", "times", "goals"))
     for number, cell in enumerate(cells):
-        figures = {}
-        for name, values in found.items():
-            scale = 1e6 / cell.n if cell.unit == "us" else 1
-            figures[name] = statistics.median(values[number]) * scale if values[number] else None
+        figures = {name: figure(cell, answers[number]) for name, answers in found.items()}
         ours, theirs, bare = figures["durable_graph"], figures.get(cell.peer), figures["bare"]
-        shown = [f"{one:.1f} {cell.unit}" if cell.unit else f"{one:.2f}" for one in (ours, theirs) if one is not None]
+        digits = 2 if not cell.unit else 0 if cell.rate else 1
+        shown = [f"{one:.{digits}f} {cell.unit}".strip() for one in (ours, theirs) if one is not None]
         durability = cell.durability if cell.store != "none" else ""
-        times = f"{theirs / ours:.1f}x" if theirs is not None and cell.unit else ""
+        times = f"{times_of(cell, ours, theirs):.1f}x" if theirs is not None and cell.unit else ""
+        counted = [commits_of(found[name][number]) for name in ("durable_graph", cell.peer) if name in found]
         goals = verdict(cell, ours, theirs, bare)
+        if any(counted):
+            goals += f"{'; ' if goals else ''}{' against '.join(counted)} commits"
         theirs_shown = shown[1] if theirs is not None else ""
         peer = PEERS[cell.peer][0] if theirs is not None else ""
         print(LINE.format(cell.title, cell.face, cell.store, durability, shown[0], theirs_shown, peer, times, goals))

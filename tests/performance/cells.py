@@ -12,10 +12,12 @@ class Cell:
     """One row.
 
     n: units in one run.   repeat: runs in one round.   peer: the engine beside ours, None where there is none.
+    rate: shown as units per second.
 
     Goals, None where there is none:
     us: microseconds per unit.   times: how many times faster than the peer.   bare: how many times a bare insert and
     its commit.   ends: how many times as long the last units take as the first, or those of a larger run.
+    per_second: units per second.
     """
 
     title: str
@@ -30,11 +32,15 @@ class Cell:
     bare: float | None = None
     ends: float | None = None
     megabytes: float | None = None
+    rate: bool = False
+    per_second: float | None = None
     peer: str | None = "langgraph"
 
     @property
     def unit(self):
-        """What is measured: "us", "MB", or "" for a ratio."""
+        """What is shown: "us", "/s", "MB", or "" for a ratio."""
+        if self.rate:
+            return "/s"
         return "MB" if self.megabytes is not None else "us" if self.ends is None else ""
 
     def quick(self):
@@ -48,7 +54,9 @@ _AGENTS = {
     "create_react_agent v2": "react agent",
     "create_agent": "agent",
 }
-_SIZED = frozenset({"fan_out", *_AGENTS.values(), *(f"database of {workload}" for workload in _AGENTS.values())})
+_SIZED = frozenset(
+    {"fan_out", "many threads", *_AGENTS.values(), *(f"database of {workload}" for workload in _AGENTS.values())}
+)
 
 
 def _supersteps():
@@ -63,12 +71,14 @@ def _supersteps():
         ("sqlite tmpfs", "sync", "async"): (None, 5),
         ("sqlite disk", "sync", "sync"): (None, 3),
         ("sqlite disk", "sync", "async"): (None, 3.5),
+        ("postgres", "sync", "sync"): (None, 2.2),
+        ("postgres", "async", "sync"): (None, 10),
     }
-    for store in ("none", "memory", "sqlite tmpfs", "sqlite disk"):
+    for store in ("none", "memory", "sqlite tmpfs", "sqlite disk", "postgres"):
         for durability in ("sync", "async", "exit") if store != "none" else ("sync",):
             for face in ("sync", "async"):
                 us, times = goals.get((store, durability, face), (None, None))
-                n, repeat = (50, 5) if store == "sqlite disk" else (500, 3)
+                n, repeat = (50, 5) if store in ("sqlite disk", "postgres") else (500, 3)
                 yield Cell("superstep", "loop", face, store, durability, n, repeat, us=us, times=times)
 
 
@@ -96,6 +106,17 @@ def _tasks():
     )
 
 
+def _many():
+    """Many threads at once, and queued runs."""
+    for store, per_second, times in (("sqlite disk", 6000, 12), ("postgres", 3000, 7)):
+        for face, how in (("async", "asyncio"), ("sync", "16 OS threads")):
+            title = f"200 threads x 20 supersteps, {how}"
+            goals = {"per_second": per_second, "times": times}
+            yield Cell(title, "many threads", face, store, "sync", 4000, 1, rate=True, **goals)
+    for store in ("sqlite disk", "postgres"):
+        yield Cell("queued runs, one worker", "queued runs", "async", store, "sync", 200, 1, rate=True, peer=None)
+
+
 def _agents():
     # The goals are those of an agent by hand; those in microseconds were set for dicts, since the objects of messages,
     # models and tools cost something on any engine.
@@ -121,6 +142,8 @@ CELLS = (
     *_supersteps(),
     Cell("durable step against a bare fenced insert", "loop", "sync", "sqlite tmpfs", "sync", 500, 3, bare=2),
     Cell("durable step against a bare fenced insert", "loop", "sync", "sqlite disk", "sync", 50, 9, bare=1.5),
+    Cell("durable step against a bare fenced insert", "loop", "sync", "postgres", "sync", 100, 9, bare=1.4),
+    *_many(),
     *_fan_outs(),
     Cell("chat of 1,000 steps, per step", "chat", "sync", "sqlite tmpfs", "async", 1000, 1, us=90, times=25),
     Cell("chat: last 20 steps / first 20", "ends of a chat", "sync", "sqlite tmpfs", "sync", 1000, 3, ends=1.5),

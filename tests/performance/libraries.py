@@ -1,8 +1,11 @@
-"""The engines and the bare driver behind one set of names. Programs of LangGraph and DBOS follow their public docs."""
+"""The engines behind one set of names. Programs of LangGraph and DBOS follow their public docs.
 
-import sqlite3
+`saver(store, place, many=…)` and `asaver` give a checkpointer; None for the store "none". `place`: of `places`. `many`:
+many OS threads or asyncio tasks use it at once.
+"""
+
 import warnings
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property
 from pathlib import Path
 
@@ -38,34 +41,30 @@ class DurableAgents:
 
 class DurableGraph:
     def __init__(self):
-        from checkpointers import InMemorySaver, SqliteSaver
+        from checkpointers import InMemorySaver, PostgresSaver, SqliteSaver
         from durable_graph import END, START, Command, Send, StateGraph, interrupt
         from durable_graph.functional import entrypoint, task
 
         self.StateGraph, self.START, self.END = StateGraph, START, END
         self.Send, self.Command, self.interrupt = Send, Command, interrupt
         self.entrypoint, self.task = entrypoint, task
-        self._memory, self._sqlite = InMemorySaver, SqliteSaver
+        self._memory, self._sqlite, self._postgres = InMemorySaver, SqliteSaver, PostgresSaver
 
     @cached_property
     def agents(self):
         return DurableAgents()
 
     @contextmanager
-    def saver(self, store, folder):
-        """A checkpointer; None for the store "none"."""
-        if store == "none":
-            yield None
-        elif store == "memory":
-            yield self._memory()
-        else:
-            with self._sqlite(Path(folder) / "durable_graph.db") as saver:
-                yield saver
+    def saver(self, store, place, *, many=False):
+        if store in ("none", "memory"):
+            yield self._memory() if store == "memory" else None
+            return
+        with self._postgres(place) if store == "postgres" else self._sqlite(Path(place) / "runs.db") as saver:
+            yield saver
 
     @asynccontextmanager
-    async def asaver(self, store, folder):
-        """The same for the async face: the same object."""
-        with self.saver(store, folder) as saver:
+    async def asaver(self, store, place, *, many=False):
+        with self.saver(store, place, many=many) as saver:
             yield saver
 
 
@@ -123,20 +122,63 @@ class LangGraph:
         return LangGraphAgents()
 
     @contextmanager
-    def saver(self, store, folder):
+    def saver(self, store, place, *, many=False):
         if store in ("none", "memory"):
             yield self._memory() if store == "memory" else None
+        elif store == "postgres":
+            with self._postgres_saver(place, many) as saver:
+                saver.setup()
+                yield saver
         else:
-            with self._sqlite.from_conn_string(str(Path(folder) / "langgraph.db")) as saver:
+            with self._sqlite.from_conn_string(str(Path(place) / "runs.db")) as saver:
                 yield saver
 
     @asynccontextmanager
-    async def asaver(self, store, folder):
+    async def asaver(self, store, place, *, many=False):
         if store in ("none", "memory"):
             yield self._memory() if store == "memory" else None
-        else:
-            async with self._async_sqlite.from_conn_string(str(Path(folder) / "langgraph.db")) as saver:
+        elif store == "postgres":
+            async with self._async_postgres_saver(place, many) as saver:
+                await saver.setup()
                 yield saver
+        else:
+            async with self._async_sqlite.from_conn_string(str(Path(place) / "runs.db")) as saver:
+                yield saver
+
+    @contextmanager
+    def _postgres_saver(self, dsn, many):
+        from langgraph.checkpoint.postgres import PostgresSaver
+        from psycopg_pool import ConnectionPool
+
+        if not many:
+            with PostgresSaver.from_conn_string(dsn) as saver:
+                yield saver
+            return
+        with ConnectionPool(dsn, max_size=SESSIONS, kwargs=_of_sessions()) as pool:
+            yield PostgresSaver(pool)
+
+    @asynccontextmanager
+    async def _async_postgres_saver(self, dsn, many):
+        from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+        from psycopg_pool import AsyncConnectionPool
+
+        if not many:
+            async with AsyncPostgresSaver.from_conn_string(dsn) as saver:
+                yield saver
+            return
+        async with AsyncConnectionPool(dsn, max_size=SESSIONS, kwargs=_of_sessions()) as pool:
+            yield AsyncPostgresSaver(pool)
+
+
+SESSIONS = 20
+"""Sessions of LangGraph's pool at the most."""
+
+
+def _of_sessions():
+    """What its docs ask of the sessions of a pool."""
+    from psycopg.rows import dict_row
+
+    return {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
 
 
 LIBRARIES = {"durable_graph": DurableGraph, "langgraph": LangGraph}
@@ -170,30 +212,3 @@ class Dbos:
             return clock() - started
         finally:
             self._dbos.destroy()
-
-
-ROW = bytes(150)
-"""As long as what durable_graph stores for a superstep of a tiny state."""
-
-INSERT = """\
-INSERT INTO record (thread, lane, part, seq, kind, data)
-SELECT ?, 1, 0, ?, 0, ? WHERE EXISTS (SELECT 1 FROM thread WHERE no = ? AND epoch = ?)"""
-
-
-def bare_inserts(folder, n, clock):
-    """Seconds for n commits of one fenced insert each, by the driver alone: what a durable step must cost."""
-    with closing(sqlite3.connect(Path(folder) / "bare.db", isolation_level=None)) as database:
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA synchronous = FULL")
-        database.execute("CREATE TABLE IF NOT EXISTS thread (no INTEGER PRIMARY KEY, epoch INTEGER NOT NULL)")
-        database.execute("""\
-            CREATE TABLE IF NOT EXISTS record (
-                thread INTEGER NOT NULL, lane INTEGER NOT NULL, part INTEGER NOT NULL, seq INTEGER NOT NULL,
-                kind INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (thread, lane, part, seq)
-            )""")
-        thread = database.execute("INSERT INTO thread (epoch) VALUES (7)").lastrowid
-        started = clock()
-        for seq in range(n):
-            if database.execute(INSERT, (thread, seq, ROW, thread, 7)).rowcount != 1:
-                raise AssertionError(f"insert {seq} was refused")
-        return clock() - started

@@ -2,13 +2,15 @@
 
 python worker.py durable_graph|langgraph|dbos
 {"workload": "loop", "face": "sync", "store": "memory", "durability": "sync", "n": 300, "repeat": 3, "folder": "/tmp/x"}
--> {"value": 0.01}        seconds for all of its n units, or what the workload measures
+-> {"value": 0.01, "commits": null}        seconds for all of its n units, or what the workload measures
+
+"folder" is the DSN of a server where the store is "postgres". Commits are counted where many threads run at once.
 """
 
 import asyncio
 import json
 import sys
-import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -16,12 +18,19 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import graphs
 import libraries
+from bare import bare_inserts
+from places import commits, new_place
 
 WARM_UP = 5
 DEPTH = 5
 """Graphs inside graphs."""
 WARM_POOL = 100
 """Sends enough for the OS threads of a pool to be there."""
+STEPS = 20
+"""Supersteps of each of many threads."""
+OS_THREADS = 16
+CONCURRENCY = 8
+"""Runs that a worker carries at a time."""
 
 
 def warm_up(cell):
@@ -30,7 +39,7 @@ def warm_up(cell):
 
 def clock_of(cell):
     """Time on a disk is what a user waits for; elsewhere CPU time, which other programs on the machine change less."""
-    return perf_counter if cell["store"] == "sqlite disk" else process_time
+    return perf_counter if cell["store"] in ("sqlite disk", "postgres") else process_time
 
 
 def one_call(given):
@@ -72,6 +81,7 @@ class Measuring:
     def __init__(self, library):
         self.library = library
         self.threads = 0
+        self.commits = None
 
     def measure(self, cell):
         """Seconds for the n units of a cell; of two that are compared, how many times as long the second took; of a
@@ -83,9 +93,12 @@ class Measuring:
             "nested": self.levels,
             "edit": self.edits,
             "compile": self.compiling,
+            "many threads": self.many_threads,
+            "queued runs": self.queued,
             **{f"database of {name}": self.stored for name in WORKLOADS},
         }
-        with tempfile.TemporaryDirectory(dir=cell["folder"]) as folder:
+        self.commits = None
+        with new_place(cell["store"], cell["folder"]) as folder:
             if cell["workload"] in special:
                 return special[cell["workload"]](cell, folder)
             if cell["face"] == "async":
@@ -123,7 +136,62 @@ class Measuring:
             return clock() - started
 
     def bare(self, cell, folder):
-        return libraries.bare_inserts(folder, cell["n"], clock_of(cell))
+        return bare_inserts(cell["store"], folder, cell["n"], clock_of(cell))
+
+    def many_threads(self, cell, folder):
+        """n supersteps, of as many threads at once as that takes: asyncio tasks, or in turns in a few OS threads."""
+        given = {"n": STEPS}
+        configs = [graphs.config(f"thread-{number}") for number in range(cell["n"] // STEPS)]
+        others = [graphs.config(f"other-{number}") for number in range(OS_THREADS)]  # they warm up
+        clock = clock_of(cell)
+
+        async def in_tasks():
+            async with self.library.asaver(cell["store"], folder, many=True) as saver:
+                graph = graphs.loop(self.library, asynchronous=True, checkpointer=saver)
+                await asyncio.gather(*(graph.ainvoke(given, config, **options(cell)) for config in others))
+                before, started = commits(cell["store"], folder), clock()
+                await asyncio.gather(*(graph.ainvoke(given, config, **options(cell)) for config in configs))
+                return self.counted(cell, folder, clock() - started, before)
+
+        def in_os_threads():
+            with self.library.saver(cell["store"], folder, many=True) as saver, ThreadPoolExecutor(OS_THREADS) as pool:
+                graph = graphs.loop(self.library, checkpointer=saver)
+
+                def run(config):
+                    return graph.invoke(given, config, **options(cell))
+
+                list(pool.map(run, others))
+                before, started = commits(cell["store"], folder), clock()
+                list(pool.map(run, configs))
+                return self.counted(cell, folder, clock() - started, before)
+
+        return asyncio.run(in_tasks()) if cell["face"] == "async" else in_os_threads()
+
+    def queued(self, cell, folder):
+        """n runs of one node each are submitted, and carried by a worker."""
+        clock = clock_of(cell)
+
+        async def work():
+            async with self.library.asaver(cell["store"], folder) as saver:
+                graph = graphs.loop(self.library, asynchronous=True, checkpointer=saver)
+
+                async def carry(n):
+                    for _ in range(n):
+                        await graph.asubmit({"n": 1}, **options(cell))
+                    if await graph.awork(concurrency=CONCURRENCY, until_idle=True) != n:
+                        raise AssertionError(f"not all of {n} runs ended")
+
+                await carry(CONCURRENCY)
+                before, started = commits(cell["store"], folder), clock()
+                await carry(cell["n"])
+                return self.counted(cell, folder, clock() - started, before)
+
+        return asyncio.run(work())
+
+    def counted(self, cell, folder, seconds, before):
+        """The same seconds; the commits since `before` are noted."""
+        self.commits = commits(cell["store"], folder) - before
+        return seconds
 
     def levels(self, cell, folder):
         """What graphs inside graphs add to n calls: for each of them and each call."""
@@ -197,12 +265,14 @@ class Measuring:
 class Steps:
     """Runs cells on an engine that has no graphs."""
 
+    commits = None
+
     def __init__(self, engine):
         self.engine = engine
 
     def measure(self, cell):
         """Seconds for the n steps of a cell."""
-        with tempfile.TemporaryDirectory(dir=cell["folder"]) as folder:
+        with new_place(cell["store"], cell["folder"]) as folder:
             return self.engine.steps(folder, warm_up(cell), cell["n"], clock_of(cell))
 
 
@@ -213,7 +283,8 @@ def options(cell):
 def main(name):
     measuring = Steps(libraries.Dbos()) if name == "dbos" else Measuring(libraries.LIBRARIES[name]())
     for line in sys.stdin:
-        print(json.dumps({"value": measuring.measure(json.loads(line))}), flush=True)
+        value = measuring.measure(json.loads(line))
+        print(json.dumps({"value": value, "commits": measuring.commits}), flush=True)
 
 
 if __name__ == "__main__":
