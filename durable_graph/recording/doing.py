@@ -13,6 +13,7 @@ from durable_graph.recording.step import Call, Keep, KeepCopy, Look, perform_cac
 from durable_graph.runtime import pool
 from durable_graph.runtime.aio import acall, flushed, in_thread
 from durable_graph.runtime.blocking import call_here
+from durable_graph.runtime.landing import settled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,7 +90,7 @@ async def _aland(hold: Hold, due: Keep) -> None:
             await flushed(hold)
         return
     while (late := hold.behind()) is not None:
-        _ = await asyncio.wait([asyncio.wrap_future(late)])
+        await settled(late)
 
 
 def _seconds(due: Any) -> float:

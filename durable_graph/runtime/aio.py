@@ -12,7 +12,6 @@ import asyncio
 import contextvars
 import types
 from collections import deque
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import TypeVar
@@ -24,6 +23,7 @@ from durable_graph.runtime.attempt import attempt, perform
 from durable_graph.runtime.blocking import RunAbandoned, call_here, retry_delay
 from durable_graph.runtime.caching import through_cache
 from durable_graph.runtime.deadlines import StepLimit, TimedAttempt, Watch
+from durable_graph.runtime.landing import landed, result_of, settled
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
@@ -134,7 +134,7 @@ class AsyncDriver:
                 ending = owner.ending(busy.owner)
                 pause = session.patience.after(busy) if ending is None and not turns else 0.0
             if ending is not None:
-                await _settle(ending)
+                await settled(ending)
             else:
                 turns = max(turns - 1, 0)
                 await asyncio.sleep(pause)
@@ -151,11 +151,11 @@ class AsyncDriver:
             hold.claimed(
                 checkpointer.claim(request)
                 if checkpointer.instant
-                else await _landed(pool.start(lambda: checkpointer.claim(request)))
+                else await landed(pool.start(lambda: checkpointer.claim(request)))
             )
         elif hold.durability == "async":
             while (late := hold.behind()) is not None:
-                await _settle(late)
+                await settled(late)
         return addresses
 
     async def _flush(self, _: Flush) -> None:
@@ -411,33 +411,11 @@ async def _acall(watch: Watch, body: Body, args: tuple[Any, ...], keywords: Any)
 
 async def in_thread(job: Callable[[], T]) -> T:
     """Run blocking code in an OS thread of the warm pool, with the caller's context."""
-    return await asyncio.wrap_future(pool.start(job))
+    return await result_of(pool.start(job))
 
 
 async def flushed(hold: Hold) -> None:
     """Wait until every row that was added to a hold is durable. *Raises* as `Hold.flush`."""
     newest: Future[Any] | None
     while (newest := hold.push()) is not None:
-        await _landed(newest)
-
-
-async def _settle(future: Future[Any]) -> None:
-    """Wait; what it gave is looked at by the outbox."""
-    waiting = asyncio.wrap_future(future)
-    waiting.add_done_callback(lambda done: done.cancelled() or done.exception())  # or asyncio logs it as never seen
-    _ = await asyncio.wait([waiting])
-
-
-async def _landed(future: Future[T]) -> T:
-    """Wait for storage to the end, even when the caller is cancelled; the cancellation comes after.
-
-    A cancelled caller does not stop a commit: it lands, and it must be known that it did.
-    """
-    try:
-        return await asyncio.wrap_future(future)
-    except asyncio.CancelledError:
-        while not future.done():
-            with suppress(asyncio.CancelledError):
-                await _settle(future)
-        _ = future.exception()
-        raise
+        await landed(newest)

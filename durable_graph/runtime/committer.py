@@ -116,6 +116,7 @@ class Committer:
                 self._linger()
                 self._gather(group)
             with self._busy:
+                self._gather(group)  # what came while another OS thread's commit ran
                 self._commit([(item, future) for item, future, _ in group])
 
     def _linger(self) -> None:
