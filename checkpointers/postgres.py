@@ -324,11 +324,49 @@ def _in_parts(connection: Connection, database: PostgresDatabase, item: CommitIt
 
 def _sent(connection: Connection, database: PostgresDatabase, items: Sequence[CommitItem]) -> list[tuple[int, ...]]:
     """What the statement of each item answers. One pipeline is one transaction."""
-    wanted = [(database.text(_text_of(item)), _given(item)) for item in items]
+    parts = _parts(items)
+    wanted = [
+        (database.text(_text_of(part[0])), _given(part[0]))
+        if len(part) == 1
+        else (database.text(sql.COMMIT_ROWS), _given_rows(part))
+        for part in parts
+    ]
     if len(wanted) == 1:
         [(text, given)] = wanted
-        return [_one(connection.execute(text, given))]
-    return [_one(cursor) for cursor in _pipelined(connection, wanted)]
+        answers = [_one(connection.execute(text, given))]
+    else:
+        answers = [_one(cursor) for cursor in _pipelined(connection, wanted)]
+    found: list[tuple[int, ...]] = []
+    for part, answer in zip(parts, answers, strict=True):
+        found += (answer,) if len(part) == 1 else _answers(part, *answer)
+    return found
+
+
+def _parts(items: Sequence[CommitItem]) -> list[list[CommitItem]]:
+    """What one statement takes, in order: neighbours that only add rows, else one item."""
+    parts: list[list[CommitItem]] = []
+    before = False
+    for item in items:
+        only_rows = item.status is None and not item.new_lanes and bool(item.rows)
+        if only_rows and before:
+            parts[-1].append(item)
+        else:
+            parts.append([item])
+        before = only_rows
+    return parts
+
+
+def _given_rows(items: Sequence[CommitItem]) -> tuple[Any, ...]:
+    rows = [(*row[:-1], *item.claim, row.data) for item in items for row in item.rows]
+    return (*map(list, zip(*rows, strict=True)), len(rows))
+
+
+def _answers(
+    items: Sequence[CommitItem], numbers: Sequence[int] | None, epochs: Sequence[int] | None, _: int
+) -> list[tuple[int, ...]]:
+    """What each item's own statement would have answered."""
+    stale = set(zip(numbers or (), epochs or (), strict=True))
+    return [(0, 0, 0, 1) if item.claim in stale else (1, len(item.rows), 0, 1) for item in items]
 
 
 def _pipelined(connection: Connection, wanted: Iterable[tuple[bytes, tuple[Any, ...]]]) -> list[Any]:

@@ -34,7 +34,7 @@ class _Quay:
         if not self._woken:  # one wake-up for all that land before the loop looks
             try:
                 self._woken = True
-                _ = waiter.get_loop().call_soon_threadsafe(self._wake)
+                waiter.get_loop().call_soon_threadsafe(self._wake)
             except RuntimeError:
                 return  # the loop is closed: nobody waits any more
             except BaseException:  # Ctrl-C: the next one that lands wakes the loop

@@ -145,7 +145,8 @@ def test_each_fixed_statement_can_be_prepared_against_the_tables(filled, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["LOAD", "RANGES", "MINE", "FIND_ROW", "FIND_LANE", "LOCK", "takeover 0 1", "commit 0 1 True"]
+    "name",
+    ["LOAD", "RANGES", "MINE", "FIND_ROW", "FIND_LANE", "LOCK", "COMMIT_ROWS", "takeover 0 1", "commit 0 1 True"],
 )
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
 def test_no_statement_walks_the_rows_of_a_whole_thread(filled, name, mode):
@@ -156,6 +157,7 @@ def test_no_statement_walks_the_rows_of_a_whole_thread(filled, name, mode):
         "FIND_ROW": (1, 1, 0, 7),
         "FIND_LANE": (1, 1),
         "LOCK": (b"thread 1", 1),
+        "COMMIT_ROWS": ([1, 1], [0, 0], [1500, 1501], [0, 0], [1, 1], [1, 1], [b"x", b"y"], 2),
         "takeover 0 1": (2, "x", "running", b"thread 1", 1, 1, 1499, 1, 0, 1500, 0, b"x", 2, 9),
         "commit 0 1 True": (1, 1, 1, 0, 1500, 0, b"x", "done", "done"),
     }[name]
