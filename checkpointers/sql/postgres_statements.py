@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 __all__ = [
@@ -65,6 +66,7 @@ _LANE: Final = "(%s::bigint, %b::bytea, %s::bigint, %s::bigint)"
 _ROW: Final = "(%s::bigint, %s::bigint, %s::bigint, %s::bigint, %b::bytea)"
 
 
+@lru_cache(maxsize=512)
 def commit_text(lanes: int, rows: int, *, release: bool) -> str:
     """A CommitItem. Parameters: Claim, lanes (lane, ns, parent_lane, parent_seq), rows, and twice the status.
 
