@@ -399,7 +399,7 @@ def _forget_prepared(connection: Connection) -> None:
         connection.execute(b"ROLLBACK")
 
 
-def _one(cursor: Any) -> tuple[int, ...]:
+def _one(cursor: Any) -> tuple[Any, ...]:
     return cursor.fetchone()
 
 

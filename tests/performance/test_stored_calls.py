@@ -96,6 +96,13 @@ def test_a_durable_superstep_is_one_statement(stored, monkeypatch):
     assert slope(lambda n: count(lambda: run(n)), 5, 25) == 1
 
 
+def test_rows_of_many_threads_are_one_statement_on_postgres(stored, monkeypatch):
+    name, saver = stored
+    claims = [start(saver, key=f"thread {number}") for number in range(50)]
+    count = counter(stored, monkeypatch)
+    assert count(lambda: saver.commit([step(claim, 2) for claim in claims])) <= (1 if name == "postgres" else 52)
+
+
 def test_a_durable_superstep_makes_few_calls_beside_those_of_the_driver(stored):
     name, saver = stored
     run = running(saver)

@@ -111,6 +111,24 @@ def test_a_takeover_first_makes_the_writer_stale_and_the_rest_of_its_group_is_wr
     assert saver.load("thread").thread.owner == "second owner"
 
 
+def test_of_rows_that_share_a_statement_each_claim_has_its_own_outcome(saver):
+    lost, there, twice, late = (start(saver, key=key) for key in ("lost", "there", "twice", "late"))
+    again = take_over(saver, lost, seen=1, key="lost")
+    group = [step(twice, 2), step(lost, 2), step(late, 2), step(twice, 3), step(again, 2)]
+    assert saver.commit(group) == ["written", "stale", "written", "written", "written"]
+    assert saver.commit([*group, step(there, 2)]) == [
+        "already mine",
+        "stale",
+        "already mine",
+        "already mine",
+        "already mine",
+        "written",
+    ]
+    with pytest.raises(InternalError, match="seq 2"):
+        saver.commit([step(late, 3), step(twice, 2, b"other"), step(there, 3)])
+    assert [seqs(Sync(), saver, key) for key in ("lost", "there", "twice")] == [[1, 2], [1, 2], [1, 2, 3]]
+
+
 def test_a_takeover_that_looked_at_an_older_row_is_refused(saver):
     claim = start(saver)
     saver.commit([step(claim, 2)])
