@@ -170,11 +170,11 @@ class Run:
         else:
             self.parent = stored[-2] if stored[1:] else (self.address if self.address.seq else None)
             self.address = stored[-1]
-        self.closing = False
         self._fresh = True
         shown = self._shown
         origin = shown.origin if shown is not None and shown.origin is not None else self.address
         self.tasks = plan(self.program, self.frontier, (self.request.thread, origin))
+        self.closing = False  # not before: until then Ctrl-C finds the tasks whose results are in the checkpoint
         if shown is not None and shown.names:
             for task in self.tasks:
                 task.known_as = shown.names.get(task.path)

@@ -1,6 +1,7 @@
 """Runs that are cut short: cancelled tasks, streams that nobody listens to any more, Ctrl-C. The thread goes on."""
 
 import asyncio
+import itertools
 import os
 import signal
 import subprocess
@@ -10,7 +11,9 @@ import threading
 
 import pytest
 
-from durable_graph import START, Send, StateGraph
+from durable_graph import END, START, Send, StateGraph
+from durable_graph.core import run
+from durable_graph.core.planning import plan
 from tests.behaviour.making import both, says, until
 from tests.behaviour.small_graphs import Log, Marks, chain, thread
 from tests.sources import ROOT
@@ -299,3 +302,25 @@ def test_ctrl_c_ends_the_process_and_leaves_the_thread_resumable_at_once(tmp_pat
         assert "hang" in graph.get_state(thread()).next
         expected = ["first", "hang", "quick"] if "parallel" in kind else ["first", "hang"]
         assert graph.invoke(None, thread()) == {"log": expected}
+
+
+@pytest.mark.parametrize("durability", ["sync", "async"])
+@pytest.mark.parametrize("strike", [3, 4, 5])
+def test_ctrl_c_while_the_next_step_is_planned_repeats_no_result(backend, monkeypatch, strike, durability):
+    def count(state):
+        return {"log": [str(len(state["log"]))]}
+
+    builder = StateGraph(Log).add_node("count", count).add_edge(START, "count")
+    builder.add_conditional_edges("count", lambda state: END if len(state["log"]) == 6 else "count")
+    graph = builder.compile(backend.make())
+    calls = itertools.count(1)
+
+    def struck(*args):
+        if next(calls) == strike:
+            raise KeyboardInterrupt
+        return plan(*args)
+
+    monkeypatch.setattr(run, "plan", struck)
+    with pytest.raises(KeyboardInterrupt):
+        graph.invoke({"log": []}, {"thread_id": "t"}, durability=durability)
+    assert graph.invoke(None, {"thread_id": "t"}) == {"log": [str(number) for number in range(6)]}
