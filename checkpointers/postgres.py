@@ -279,7 +279,7 @@ def _commit(connection: Connection, database: PostgresDatabase, items: Sequence[
     if any(len(item.rows) + len(item.new_lanes) > _AT_ONCE for item in items):
         return [_commit_large(connection, database, item) for item in items]
     # In order of their threads, so that no two groups wait for each other's rows; a thread's items stay in theirs.
-    order = sorted(range(len(items)), key=lambda place: items[place].claim.no) if len(items) > 1 else (0,)
+    order = sorted(range(len(items)), key=lambda place: items[place].claim.no) if len(items) > 1 else range(len(items))
     try:
         answers = dict(zip(order, _sent(connection, database, [items[place] for place in order]), strict=True))
     except errors.DivisionByZero:
@@ -326,6 +326,8 @@ def _sent(connection: Connection, database: PostgresDatabase, items: Sequence[Co
     """What the statement of each item answers. One pipeline is one transaction."""
     if len(items) == 1:
         return [_one(connection.execute(database.text(_text_of(items[0])), _given(items[0])))]
+    if not items:
+        return []
     parts = _parts(items)
     wanted = [
         (database.text(_text_of(part[0])), _given(part[0]))

@@ -44,6 +44,16 @@ def test_our_backends_keep_every_promise(case):
 
 
 @pytest.mark.parametrize("name", BROKEN)
+def test_a_backend_that_breaks_a_promise_is_found(name):
+    broken = BROKEN[name]
+    asked = conformance.cases(conformance.Backend(broken, broken.offers), faces=[conformance.SYNC])
+    (case,) = [case for case in asked if case.promise.name == name]
+    with pytest.raises(AssertionError, match=rf"(?s){broken.__name__} breaks a promise, sync face: .*{name}.*seen: "):
+        case()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BROKEN)
 def test_a_backend_that_breaks_one_promise_breaks_exactly_that_one(name):
     broken = BROKEN[name]
     lines = []

@@ -24,15 +24,14 @@ CREATE = {"sqlite": 7, "postgres": 1}
 TAKE_OVER = {"sqlite": 7, "postgres": 4}
 STATEMENTS = {
     "submit": {"sqlite": 4, "postgres": 7},
-    "take": {"sqlite": 5, "postgres": 6},
+    "take": {"sqlite": 5, "postgres": 7},
     "settle": {"sqlite": 5, "postgres": 8},
 }
 CALLS = {
     "submit": {"sqlite": 190, "postgres": 890},
-    "take": {"sqlite": 75, "postgres": 690},
+    "take": {"sqlite": 75, "postgres": 740},
     "settle": {"sqlite": 95, "postgres": 870},
 }
-
 """Those of psycopg among them."""
 
 WARM_UP = 8
